@@ -1,0 +1,44 @@
+// Package wire says what a dialect's codec does: encode the neutral request, and decode the
+// frames of the answer into events. One folder below holds one dialect; wire/sse holds the
+// framing they share.
+//
+// A codec knows neither gate nor policy nor failures: it marks what each event is, it knows
+// its dialect's terminal event, and it hands an error inside a stream on as it came. It
+// tolerates unknown event types and fields; an unknown kind of content becomes content.
+package wire
+
+import (
+	"net/http"
+
+	"github.com/reprise-run/reprise/llm"
+	"github.com/reprise-run/reprise/wire/sse"
+)
+
+// Codec speaks one dialect. Codecs hold no state and are safe for concurrent use.
+type Codec interface {
+	// Dialect is the configuration's name: chat, responses, messages or gemini.
+	Dialect() string
+	// Path is the path of a model's streaming call below the base URL, query included.
+	Path(model string) string
+	// Authorize sets the headers by which the dialect carries a key and its version.
+	Authorize(h http.Header, key string)
+	// Encode writes the body of a streaming call. Request.Raw goes out unchanged but for the
+	// model's name and the stream switch. An error means that the dialect cannot express the
+	// request, and says which field it is.
+	Encode(req *llm.Request) ([]byte, error)
+	// NewDecoder returns the state of one answer.
+	NewDecoder() Decoder
+}
+
+// Decoder turns the frames of one answer into events. It is used by one goroutine.
+type Decoder interface {
+	// Decode appends the frame's events to dst. The first carries the frame as Raw, which
+	// is valid until the next call; texts are copies. Every frame gives at least one event
+	// (EventPing for what we need not understand). An error means that the frame breaks its
+	// dialect: the stream is broken there.
+	Decode(dst []llm.Event, f sse.Frame) ([]llm.Event, error)
+	// End appends what the end of the body means: nothing after the terminal event, the
+	// terminal event where the dialect lets the body's end stand for it, else
+	// io.ErrUnexpectedEOF.
+	End(dst []llm.Event) ([]llm.Event, error)
+}
