@@ -38,11 +38,16 @@ const (
 	// EventFailed is an error that the provider reports inside its stream. Text is the
 	// error's JSON as it came. Decoders return it; a Stream turns it into an error.
 	EventFailed
+	// EventCallCut and EventInterrupted come from the transaction, never from a provider:
+	// a held tool call whose stream broke, of which nothing else is told; and the end of an
+	// output that was cut off, with the reason in Text. Nothing follows an interruption.
+	EventCallCut
+	EventInterrupted
 )
 
 var eventNames = [...]string{"", "start", "ping", "part_start", "part_end", "text", "thinking",
 	"redacted_thinking", "signature", "call_start", "call_delta", "call_end", "provider_tool",
-	"opaque", "usage", "done", "failed"}
+	"opaque", "usage", "done", "failed", "call_cut", "interrupted"}
 
 func (k EventKind) String() string {
 	if int(k) < len(eventNames) && k > 0 {
@@ -112,7 +117,7 @@ func (e *Event) Observability() Observability {
 		return Content
 	case EventRedacted, EventOpaque:
 		return Content
-	case EventCallStart, EventCallDelta, EventCallEnd:
+	case EventCallStart, EventCallDelta, EventCallEnd, EventCallCut:
 		return ToolCall
 	case EventStart, EventPing, EventPartStart, EventPartEnd, EventSignature, EventUsage:
 		return Preamble
@@ -120,7 +125,7 @@ func (e *Event) Observability() Observability {
 		return Effect
 	case EventDone:
 		return Terminal
-	case EventFailed:
+	case EventFailed, EventInterrupted:
 		return Failing
 	}
 	return Content

@@ -9,6 +9,8 @@ type Output struct {
 	Model string // the model that answered, in the provider's words
 	Stop  StopReason
 	Usage *Usage // nil: none was reported
+	// Interrupted says why the output was cut off; empty where it was not.
+	Interrupted string
 
 	parts []*building
 }
@@ -56,6 +58,10 @@ func (o *Output) Add(e *Event) {
 		o.at(e.Part, PartToolCall).text.WriteString(e.Text)
 	case EventCallEnd:
 		o.at(e.Part, PartToolCall).ended = true
+	case EventCallCut:
+		o.at(e.Part, PartToolCall)
+	case EventInterrupted:
+		o.Interrupted = e.Text
 	case EventOpaque:
 		p := o.at(e.Part, PartOpaque)
 		p.Name, p.Raw = e.Name, []byte(e.Text)

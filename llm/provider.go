@@ -40,6 +40,10 @@ type Provider interface {
 	Stream(ctx context.Context, p Permit, req *Request) (Stream, error)
 }
 
+// Keyed is implemented by providers that hold a key: its label in the configuration, never
+// the key itself.
+type Keyed interface{ KeyLabel() string }
+
 // Stream is the answer to one request. It is used by one goroutine at a time.
 type Stream interface {
 	// Next blocks for the next event. After the event with Kind Done it returns io.EOF. Any

@@ -1,0 +1,438 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+	"unicode/utf8"
+
+	"github.com/reprise-run/reprise/llm"
+)
+
+// Terms says how a transaction treats what it has not published yet. The zero value holds
+// until there is content, keeps no wire bytes and reports no progress.
+type Terms struct {
+	Hold Hold
+	// Raw keeps each event's wire bytes. Where deltas are merged, theirs are joined by the
+	// blank line that stood between the frames.
+	Raw bool
+	// Progress is told, while something is held, how many characters are, and whether a tool
+	// call is among them. It is called by the goroutine of Run and must not block.
+	Progress func(characters int, call bool)
+}
+
+// Attempt is one try at a step's model call: a transaction that stages the provider's events
+// and publishes them to a Sink. It is used by one goroutine.
+type Attempt struct {
+	ctx    context.Context
+	cancel context.CancelFunc
+	scope  llm.Scope
+	ledger Ledger
+	id     string
+	remote bool
+
+	stream  llm.Stream
+	openErr error
+
+	sink      Sink
+	terms     Terms
+	staged    stage
+	content   int // bytes of text and thinking staged
+	chars     int // characters staged
+	firstPart int // the part of the first content; -1: none yet
+	flowing   bool
+	calls     bool // a part of a tool call was seen: the rest is held to the end
+
+	marks     Reasons // as the ledger has them, and what was published since
+	published Counts
+	out       llm.Output // what was published
+	heard     llm.Output // ids and usage, published or not
+	shown     bool       // something observable was published, or may have been
+	ended     bool       // the terminal event was published: nothing follows
+	discarded bool
+}
+
+func newAttempt(ctx context.Context, g *Gate, id string, remote bool) *Attempt {
+	a := &Attempt{scope: g.scope, ledger: g.ledger, id: id, remote: remote, firstPart: -1}
+	a.ctx, a.cancel = context.WithCancel(ctx)
+	return a
+}
+
+// ID returns the attempt's id in the ledger.
+func (a *Attempt) ID() string { return a.id }
+
+// End is how an attempt ended: *Done, *Held or *Shown.
+type End interface{ end() }
+
+// Done is an attempt whose terminal event came: everything was published, and is sealed.
+type Done struct{ Output llm.Output }
+
+// Held is an attempt that failed before anything was published. Exactly one of its methods
+// is to be called.
+type Held struct{ broken }
+
+// Shown is an attempt that failed after something was published, or may have been. There is
+// no way to discard it.
+type Shown struct{ broken }
+
+func (*Done) end()  {}
+func (*Held) end()  {}
+func (*Shown) end() {}
+
+type broken struct {
+	// Err is the provider's failure, the context's cause, the sink's or the ledger's error,
+	// or ErrOverflow.
+	Err error
+	// Evidence is what the ledger says about the attempt after its seal.
+	Evidence Evidence
+	a        *Attempt
+}
+
+// Discard drops the attempt without a trace for observers.
+func (h *Held) Discard() {
+	h.a.staged.drop()
+	h.a.discarded = true
+}
+
+// Keep publishes the text and thinking that was held, once, marked as interrupted for the
+// given reason, and returns all that was published. Of a held tool call it tells only that
+// there was one. Where nothing was held, nothing is published and nothing marked.
+func (b *broken) Keep(reason string) (llm.Output, error) {
+	a := b.a
+	a.staged.settle()
+	kept := a.staged.events[:0]
+	call := -1
+	for _, e := range a.staged.events {
+		switch e.Observability() {
+		case llm.ToolCall:
+			if e.Part == call {
+				continue
+			}
+			call = e.Part
+			e = llm.Event{Kind: llm.EventCallCut, Part: e.Part}
+		case llm.Terminal, llm.Failing:
+			continue
+		}
+		kept = append(kept, e)
+	}
+	a.staged.events = kept
+	if !a.shown && effects(kept) == 0 {
+		a.staged.drop()
+		return a.out, nil
+	}
+	return b.finish(reason)
+}
+
+// Cut ends what was shown: it is marked as interrupted, and what was held is dropped.
+func (s *Shown) Cut(reason string) (llm.Output, error) {
+	s.a.staged.drop()
+	return s.finish(reason)
+}
+
+func (b *broken) finish(reason string) (llm.Output, error) {
+	a := b.a
+	ctx, cancel := a.afterwards()
+	defer cancel()
+	if a.ended {
+		return a.out, nil
+	}
+	a.staged.events = append(a.staged.events, llm.Event{Kind: llm.EventInterrupted, Text: reason})
+	if err := a.publish(ctx); err != nil {
+		return a.out, err
+	}
+	return a.out, a.seal(ctx, Seal{Delivery: b.Evidence.Delivery})
+}
+
+// Run reads the attempt's stream to its end and publishes what the terms allow. It returns
+// when the attempt has ended and is sealed, at once when the context given to Gate.Open is
+// done. It may be called once.
+func (a *Attempt) Run(sink Sink, t Terms) End {
+	defer a.cancel()
+	a.sink, a.terms = sink, t
+	a.staged.raw = t.Raw
+	if a.openErr != nil {
+		return a.broken(a.openErr)
+	}
+	type item struct {
+		event llm.Event
+		err   error
+	}
+	items := make(chan item, 256)
+	go func() {
+		defer close(items)
+		for {
+			e, err := a.stream.Next()
+			if t.Raw {
+				e.Raw = append([]byte(nil), e.Raw...)
+			}
+			select {
+			case items <- item{e, err}:
+			case <-a.ctx.Done():
+				return
+			}
+			if err != nil || e.Kind == llm.EventDone {
+				return
+			}
+		}
+	}()
+	defer func() { // the reader ends when its stream is closed; wait for it
+		a.cancel()
+		a.stream.Close()
+		for range items {
+		}
+	}()
+	var due <-chan time.Time
+	for {
+		var it item
+		ok := true
+		select {
+		case it, ok = <-items:
+		case <-due:
+			a.flowing, due = true, nil
+			if err := a.flush(); err != nil {
+				return a.broken(err)
+			}
+			continue
+		case <-a.ctx.Done():
+			ok = false
+		}
+		for n := 0; ok; n++ {
+			if it.err != nil {
+				return a.failed(it.err)
+			}
+			if it.event.Kind == llm.EventDone {
+				return a.done(&it.event)
+			}
+			if err := a.stage(&it.event); err != nil {
+				return a.broken(err)
+			}
+			if n == cap(items) || len(items) == 0 {
+				break
+			}
+			it, ok = <-items
+		}
+		if t.Hold.Mode == HoldFor && due == nil && a.firstPart >= 0 && !a.flowing {
+			due = time.After(t.Hold.For)
+		}
+		if err := a.flush(); err != nil {
+			return a.broken(err)
+		}
+		if !ok {
+			return a.broken(context.Cause(a.ctx))
+		}
+	}
+}
+
+// failed ends an attempt whose stream broke. What came before the failure and is held by
+// nothing is published first, so that the outcome does not depend on how the bytes arrived.
+func (a *Attempt) failed(err error) End {
+	if errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF // no terminal event came before it
+	}
+	if ferr := a.flush(); ferr != nil {
+		err = ferr
+	}
+	return a.broken(err)
+}
+
+// done ends an attempt whose terminal event came: what is staged, tool calls included, is
+// published with it.
+func (a *Attempt) done(e *llm.Event) End {
+	a.heard.Add(e)
+	if err := a.staged.add(e); err != nil {
+		return a.broken(err)
+	}
+	if a.ctx.Err() != nil {
+		return a.broken(context.Cause(a.ctx))
+	}
+	if err := a.publish(a.ctx); err != nil {
+		return a.broken(err)
+	}
+	a.ended = true
+	ctx, cancel := a.afterwards()
+	defer cancel()
+	if err := a.seal(ctx, Seal{OK: true}); err != nil {
+		return a.broken(err)
+	}
+	return &Done{a.out}
+}
+
+// broken seals the attempt and reads back what the ledger makes of it. Without an answer of
+// the ledger the evidence is missing, and so not safe.
+func (a *Attempt) broken(err error) End {
+	ctx, cancel := a.afterwards()
+	defer cancel()
+	b := broken{Err: err, a: a}
+	var d llm.Delivered
+	s := Seal{}
+	if errors.As(err, &d) {
+		s.Delivery = d.Delivery()
+	}
+	lerr := a.seal(ctx, s)
+	if lerr == nil {
+		b.Evidence, lerr = a.ledger.Evidence(ctx, a.scope, a.id)
+	}
+	if lerr != nil {
+		b.Evidence = Evidence{}
+		b.Err = errors.Join(err, lerr)
+	}
+	if a.shown {
+		return &Shown{b}
+	}
+	return &Held{b}
+}
+
+// afterwards is the context of what must be written down even when the attempt was
+// cancelled.
+func (a *Attempt) afterwards() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(a.ctx), 10*time.Second)
+}
+
+// stage takes one event in and decides what it means for the hold.
+func (a *Attempt) stage(e *llm.Event) error {
+	kind := e.Observability()
+	if e.Kind == llm.EventPing && !a.terms.Raw {
+		return nil
+	}
+	if kind == llm.Effect && a.marks&ProviderTool == 0 {
+		// It has happened whatever we show of it, so it counts although it is provisional.
+		if err := a.mark(a.ctx, ProviderTool); err != nil {
+			return err
+		}
+	}
+	if kind == llm.ToolCall && !a.calls {
+		if err := a.flush(); err != nil {
+			return err
+		}
+		a.calls = true
+	}
+	if err := a.staged.add(e); err != nil {
+		return err
+	}
+	if e.Kind == llm.EventStart || e.Kind == llm.EventUsage {
+		a.heard.Add(e)
+	}
+	if !a.flowing || a.calls {
+		a.hold(e, kind)
+	}
+	return nil
+}
+
+// hold counts what is held, and opens the flow where the policy is satisfied.
+func (a *Attempt) hold(e *llm.Event, kind llm.Observability) {
+	if e.Kind == llm.EventText || e.Kind == llm.EventThinking || e.Kind == llm.EventCallDelta {
+		a.content += len(e.Text)
+		a.chars += utf8.RuneCountInString(e.Text)
+	}
+	if kind == llm.Content || kind == llm.Effect {
+		if a.firstPart < 0 {
+			a.firstPart = e.Part
+		}
+	}
+	first := a.firstPart >= 0
+	switch a.terms.Hold.Mode {
+	case HoldFirstContent:
+		a.flowing = first
+	case HoldBytes:
+		a.flowing = a.flowing || first && a.content >= a.terms.Hold.Bytes
+	case HoldFirstBlock:
+		a.flowing = a.flowing || first && (e.Part > a.firstPart || e.Kind == llm.EventPartEnd)
+	}
+	if a.terms.Progress != nil && (!a.flowing || a.calls) {
+		a.terms.Progress(a.chars, a.calls)
+	}
+}
+
+// flush publishes what is staged, where nothing holds it.
+func (a *Attempt) flush() error {
+	if !a.flowing || a.calls || len(a.staged.events) == 0 {
+		return nil
+	}
+	if a.ctx.Err() != nil {
+		return context.Cause(a.ctx)
+	}
+	return a.publish(a.ctx)
+}
+
+// publish marks, then appends. It is the only place from which an event reaches a sink. What
+// was marked counts as shown even when the sink fails: it may have been.
+func (a *Attempt) publish(ctx context.Context) error {
+	a.staged.settle()
+	seen := effects(a.staged.events)
+	if seen != 0 {
+		if a.marks == 0 {
+			if err := a.mark(ctx, seen); err != nil {
+				return err
+			}
+		}
+		a.marks |= seen
+		a.shown = true
+	}
+	for i := range a.staged.events {
+		e := &a.staged.events[i]
+		a.out.Add(e)
+		a.published.add(e)
+	}
+	err := a.sink.Append(ctx, a.staged.events)
+	a.staged.drop()
+	if err != nil {
+		return fmt.Errorf("publish: %w", err)
+	}
+	return nil
+}
+
+func (a *Attempt) mark(ctx context.Context, effects Reasons) error {
+	if err := a.ledger.Mark(ctx, a.scope, a.id, effects); err != nil {
+		return fmt.Errorf("mark the attempt: %w", err)
+	}
+	a.marks |= effects
+	return nil
+}
+
+func (a *Attempt) seal(ctx context.Context, s Seal) error {
+	s.Marks, s.Published = a.marks, a.published
+	s.Usage, s.Model, s.ID = a.heard.Usage, a.heard.Model, a.heard.ID
+	if err := a.ledger.Seal(ctx, a.scope, a.id, s); err != nil {
+		return fmt.Errorf("seal the attempt: %w", err)
+	}
+	return nil
+}
+
+// effects unites what the events would show to an observer.
+func effects(events []llm.Event) (r Reasons) {
+	for i := range events {
+		switch e := &events[i]; e.Observability() {
+		case llm.Content:
+			switch e.Kind {
+			case llm.EventText:
+				r |= TextShown
+			case llm.EventThinking, llm.EventRedacted:
+				r |= ThinkingShown
+			default:
+				r |= ContentShown
+			}
+		case llm.ToolCall:
+			r |= CallShown
+		case llm.Effect:
+			r |= ProviderTool
+		}
+	}
+	return r
+}
+
+func (c *Counts) add(e *llm.Event) {
+	switch e.Kind {
+	case llm.EventText:
+		c.Text += int64(utf8.RuneCountInString(e.Text))
+	case llm.EventThinking, llm.EventRedacted:
+		c.Thinking += int64(utf8.RuneCountInString(e.Text))
+	case llm.EventCallStart, llm.EventCallCut:
+		c.Calls++
+	default:
+		if k := e.Observability(); k == llm.Content || k == llm.Effect {
+			c.Other++
+		}
+	}
+}
