@@ -1,0 +1,191 @@
+package recovery
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/reprise-run/reprise/failure"
+	"github.com/reprise-run/reprise/llm/replay"
+)
+
+// Verdict is what follows a failed attempt. The zero value stops.
+type Verdict uint8
+
+const (
+	Stop     Verdict = iota
+	Retry            // the same model, after a wait
+	Rotate           // the same model with another key, at once
+	Advance          // the chain's next model, at once
+	Compact          // the same model, after the conversation was made shorter
+	HandOver         // the run fails; the second tier may repeat it
+	verdicts
+)
+
+var verdictNames = [verdicts]string{"stop", "retry", "rotate", "advance", "compact", "hand_over"}
+
+func (v Verdict) String() string {
+	if v < verdicts {
+		return verdictNames[v]
+	}
+	return verdictNames[Stop]
+}
+
+// MarshalText writes the verdict's name.
+func (v Verdict) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
+
+// UnmarshalText reads a verdict's name.
+func (v *Verdict) UnmarshalText(b []byte) error {
+	for i, n := range verdictNames {
+		if n == string(b) {
+			*v = Verdict(i)
+			return nil
+		}
+	}
+	return fmt.Errorf("unknown verdict %q", b)
+}
+
+// Decision is the gate's word on one failed attempt, with its reasons. It is stored, shown
+// and counted as it is.
+type Decision struct {
+	// Eligible: the failure is of a class that some recovery could help. Class says which.
+	Eligible bool          `json:"eligible"`
+	Class    failure.Class `json:"class"`
+	// Safe: nothing of the attempt has become observable. Evidence lists what has.
+	Safe     bool           `json:"safe"`
+	Evidence replay.Reasons `json:"evidence"`
+	Verdict  Verdict        `json:"verdict"`
+	// NotBefore is the time that the provider asked for; NextAt when the next attempt
+	// starts, where there is one.
+	NotBefore time.Time `json:"not_before,omitzero"`
+	NextAt    time.Time `json:"next_at,omitzero"`
+	// Rule is the id of the rule that decided; Rules explains it.
+	Rule Rule `json:"rule"`
+}
+
+// Rule names what decided.
+type Rule string
+
+const (
+	RuleCancelled    Rule = "cancelled"
+	RuleNotEligible  Rule = "not_eligible"
+	RuleNotSafe      Rule = "not_safe"
+	RuleBound        Rule = "request_bound"
+	RuleOtherKey     Rule = "other_key"
+	RuleTier1        Rule = "tier1"
+	RuleTier1Hint    Rule = "tier1_beyond_window"
+	RuleTier1Spent   Rule = "tier1_spent"
+	RuleNextModel    Rule = "next_model"
+	RuleCompactOnce  Rule = "compact_once"
+	RuleCompactSpent Rule = "compact_spent"
+	RuleNoWay        Rule = "no_way_left"
+)
+
+// Rules explains every rule in a sentence.
+var Rules = map[Rule]string{
+	RuleCancelled:    "The run was cancelled: nothing is repeated.",
+	RuleNotEligible:  "A failure of this class does not pass by trying again.",
+	RuleNotSafe:      "Something of this attempt has become observable, or may have: it is not repeated.",
+	RuleBound:        "The step has sent as many requests as it may.",
+	RuleOtherKey:     "Another key of the same provider is tried at once.",
+	RuleTier1:        "Nothing was shown: the same request is sent again after a short wait.",
+	RuleTier1Hint:    "The provider asked for a longer wait than a run sits through.",
+	RuleTier1Spent:   "The fast retries are used up.",
+	RuleNextModel:    "The next model of the chain is tried at once.",
+	RuleCompactOnce:  "The conversation is made shorter, once, and sent again.",
+	RuleCompactSpent: "The conversation no longer fits, also after it was made shorter once.",
+	RuleNoWay:        "The failure may pass, but no automatic way is left.",
+}
+
+// Decide answers both questions about a failed attempt and says what follows. It is pure and
+// does not allocate.
+//
+// The order is: cancelled, eligible, safe, the step's bound, another key, the same model
+// after a wait, the next model, the second tier.
+func Decide(f *failure.Failure, e replay.Evidence, p Policy, b Budget, now time.Time) Decision {
+	d := Decision{Class: f.Class, NotBefore: f.NotBefore}
+	d.Safe, d.Evidence = e.Safe()
+	retry := f.Retryable && f.Class.Retryable()
+	bounded := f.Class == failure.Unknown && p.Unknown
+	d.Eligible = retry || bounded || rotates(f) || advances(f) || f.Class == failure.ContextOverflow
+	switch {
+	case b.Cancelled || f.Class == failure.Cancelled:
+		d.Eligible = false
+		d.Rule = RuleCancelled
+		return d
+	case !d.Eligible:
+		d.Rule = RuleNotEligible
+		return d
+	case !d.Safe:
+		d.Rule = RuleNotSafe
+		return d
+	}
+	more := b.Requests < p.MaxRequests
+	switch {
+	case f.Class == failure.ContextOverflow && b.Compacted:
+		d.Rule = RuleCompactSpent
+		return d
+	case f.Class == failure.ContextOverflow && more:
+		d.Verdict, d.Rule, d.NextAt = Compact, RuleCompactOnce, now
+		return d
+	case more && b.MoreKeys && rotates(f):
+		d.Verdict, d.Rule, d.NextAt = Rotate, RuleOtherKey, now
+		return d
+	}
+	d.Rule = RuleNoWay
+	if retry || bounded {
+		window := p.Tier1.window(b.Attempts)
+		hint := f.NotBefore.Sub(now)
+		switch {
+		case b.Attempts >= p.Tier1.Attempts:
+			d.Rule = RuleTier1Spent
+		case hint > p.Tier1.Cap:
+			d.Rule = RuleTier1Hint
+		case more:
+			wait := max(time.Duration(b.Jitter*float64(window)), hint)
+			d.Verdict, d.Rule, d.NextAt = Retry, RuleTier1, now.Add(wait)
+			return d
+		}
+	}
+	if more && b.MoreModel && (retry || advances(f)) {
+		d.Verdict, d.Rule, d.NextAt = Advance, RuleNextModel, now
+		return d
+	}
+	if !more {
+		d.Rule = RuleBound
+	}
+	if retry && p.HandOver {
+		d.Verdict = HandOver
+	}
+	return d
+}
+
+// window is the largest wait after so many attempts.
+func (t Tier1) window(attempts int) time.Duration {
+	w := t.Base
+	for i := 1; i < attempts && w < t.Cap; i++ {
+		w *= 2
+	}
+	return min(w, t.Cap)
+}
+
+// rotates reports whether another key of the same provider could help.
+func rotates(f *failure.Failure) bool {
+	switch f.Class {
+	case failure.RateLimited, failure.QuotaExhausted, failure.AuthFailed:
+		return f.Status != 403 || f.KeyInvalid
+	case failure.SpendLimitExceeded:
+		return f.Provider != "" && f.PerKey
+	}
+	return false
+}
+
+// advances reports whether another model could help although the same one cannot.
+func advances(f *failure.Failure) bool {
+	switch f.Class {
+	case failure.QuotaExhausted, failure.AuthFailed, failure.CredentialsUnresolved, failure.ModelNotFound:
+		return true
+	case failure.SpendLimitExceeded:
+		return f.Provider != "" // not our own cap
+	}
+	return false
+}

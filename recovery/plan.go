@@ -1,0 +1,90 @@
+// Package recovery joins the two questions about a failed model call: package failure says
+// whether trying again could help, llm/replay whether it is safe. Decide answers both and is
+// pure; Do is the one loop that opens a second attempt; Arm says what may happen by itself
+// after a run has failed.
+//
+// It promises: every attempt after the first passed both checks; no automatic attempt is
+// earlier than the provider asked; a step sends no more requests than its plan allows; a
+// cancel ends every wait at once and wins every race. It refuses to publish anything itself
+// and to know who watches.
+package recovery
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/reprise-run/reprise/failure"
+	"github.com/reprise-run/reprise/llm"
+	"github.com/reprise-run/reprise/llm/replay"
+)
+
+// Policy is what the operator allows. The zero value allows no automatic attempt.
+type Policy struct {
+	Tier1 Tier1
+	// HandOver: a failed run may be repeated later by the second tier.
+	HandOver bool
+	// AutoWithin bounds how far away a stated wait may be for the second tier to arm by
+	// itself; 0: no bound.
+	AutoWithin time.Duration
+	// Unknown lets tier 1 retry failures of class unknown.
+	Unknown bool
+	// MaxRequests bounds a step's requests over every layer.
+	MaxRequests int
+}
+
+// Tier1 is the fast retry inside a run.
+type Tier1 struct {
+	Attempts int           // in all, the first included
+	Base     time.Duration // window of the first wait; doubles each time
+	Cap      time.Duration // largest window, and the longest stated wait that is slept on
+}
+
+// DefaultPolicy is the configuration's default.
+func DefaultPolicy() Policy {
+	return Policy{
+		Tier1:       Tier1{Attempts: 3, Base: time.Second, Cap: 30 * time.Second},
+		HandOver:    true,
+		AutoWithin:  time.Hour,
+		MaxRequests: 8,
+	}
+}
+
+// Budget is what a step has used and has left. Decide reads it; Do keeps it.
+type Budget struct {
+	Requests  int     // sent for this step, over every layer and claim
+	Attempts  int     // of tier 1, for this model
+	MoreKeys  bool    // another key of this provider can be tried now
+	MoreModel bool    // the chain has a next model that can take the request
+	Compacted bool    // the conversation was compacted for this step already
+	Jitter    float64 // in [0,1): where in the window the next wait ends
+	Cancelled bool
+}
+
+// Trace learns what happened. Its methods are called in order by the goroutine of Do; an
+// error ends the step, because a decision that is not stored must not be acted on.
+type Trace interface {
+	// Opened: the attempt is about to be read.
+	Opened(ctx context.Context, attempt string) error
+	// Decided: the attempt failed, and this is what follows.
+	Decided(ctx context.Context, attempt string, f *failure.Failure, d Decision) error
+}
+
+// Plan is one step's model call: who is asked, and what is allowed when that fails.
+type Plan struct {
+	Provider llm.Provider
+	Policy   Policy
+	Terms    replay.Terms
+	// Requests counts those that this step has sent under earlier claims.
+	Requests int
+	Trace    Trace
+	// Jitter draws from [0,1); nil: a random source.
+	Jitter func() float64
+}
+
+func (p *Plan) jitter() float64 {
+	if p.Jitter != nil {
+		return p.Jitter()
+	}
+	return rand.Float64()
+}

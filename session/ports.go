@@ -1,0 +1,208 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"iter"
+
+	"github.com/reprise-run/reprise/failure"
+	"github.com/reprise-run/reprise/llm"
+	"github.com/reprise-run/reprise/llm/replay"
+	"github.com/reprise-run/reprise/recovery"
+)
+
+// What a store and a log answer where a caller branches.
+var (
+	ErrNotFound = errors.New("not found")
+	// ErrLost: the row is not in the state that the write expected. Somebody else was first.
+	ErrLost = errors.New("lost to another writer")
+	// ErrActive: the session has a queued or running run already.
+	ErrActive = errors.New("the session has an active run")
+	// ErrFenced: a newer generation of the run writes now.
+	ErrFenced = errors.New("fenced by a newer generation")
+	// ErrClosed: the store or log is closed.
+	ErrClosed = errors.New("closed")
+)
+
+// Durability says what a committed transaction survives.
+type Durability uint8
+
+const (
+	// Soft survives the end of our process, not a power loss.
+	Soft Durability = iota
+	// Full survives a power loss: it returns after the disk has it.
+	Full
+)
+
+// Store keeps everything but output that is still streaming. It is safe for concurrent use.
+// Every implementation passes storetest.Run.
+type Store interface {
+	// Update runs f in one read-write transaction: all of it is stored or nothing. f may be
+	// run again from its start, so it touches nothing but tx and its own variables. Several
+	// updates may share one commit; each still fails alone. An error of f is returned as it
+	// is. After Update returns nil the change has the given durability.
+	Update(ctx context.Context, d Durability, f func(tx Tx) error) error
+	// View runs f on one consistent state.
+	View(ctx context.Context, f func(tx ReadTx) error) error
+	// Close ends the store after the running transactions. Closing twice is fine.
+	Close() error
+}
+
+// ReadTx reads. A single row that is not there is ErrNotFound.
+type ReadTx interface {
+	// Session reads a session with its derived State and LastRun.
+	Session(id ID) (Session, error)
+	// Sessions lists sessions by last change, newest first.
+	Sessions(archived bool, limit int) ([]Session, error)
+
+	// Message reads one message with its derived fields.
+	Message(id MessageID) (Message, error)
+	// Messages reads a session's messages with their derived fields, by position. Without
+	// superseded only those in the model's context. after and limit page; limit 0 is all.
+	Messages(id ID, superseded bool, after int64, limit int) ([]Message, error)
+	Pending(id ID) ([]Pending, error)
+
+	Run(id RunID) (Run, error)
+	// LastRun is the session's newest run.
+	LastRun(id ID) (Run, error)
+	// QueuedRuns lists queued runs, oldest first.
+	QueuedRuns(limit int) ([]Run, error)
+	// RunningRuns lists the running runs.
+	RunningRuns() ([]Run, error)
+	// CountRunning counts them.
+	CountRunning() (int, error)
+
+	Attempts(run RunID) ([]Attempt, error)
+	Attempt(id AttemptID) (Attempt, error)
+	// ToolCalls lists a run's calls by step and start.
+	ToolCalls(run RunID) ([]ToolCall, error)
+
+	// Outbox reads lifecycle events that are not in the log yet, oldest first.
+	Outbox(limit int) ([]Outboxed, error)
+	// Idempotent reads the answer that is stored for a key.
+	Idempotent(scope, key string) (Idempotent, error)
+	Audit(session ID, limit int) ([]Audit, error)
+	// Meta reads a value of the store itself (its id, the log's incarnation).
+	Meta(key string) (string, error)
+}
+
+// Tx reads and writes. A write that finds its row in another state than it expects is ErrLost
+// and changes nothing.
+type Tx interface {
+	ReadTx
+
+	InsertSession(s Session) error
+	// PutSession writes title, model, settings, archived, paused and updated_at. It leaves
+	// the revision alone.
+	PutSession(s Session) error
+	// Touch raises a session's revision and updated_at and returns the new revision.
+	Touch(id ID, now Time) (int64, error)
+
+	// InsertMessage stores a message and returns the position that it got: one after the
+	// session's last.
+	InsertMessage(m Message) (int64, error)
+	// Supersede takes the messages of a session with a position above after (and, where only
+	// is not empty, of that run alone) that are not superseded yet out of the model's
+	// context. It returns how many there were.
+	Supersede(id ID, anchor MessageID, after int64, only, by RunID, now Time) (int, error)
+
+	// InsertPending stores a pending message; its rank must be free.
+	InsertPending(p Pending) error
+	PutPending(p Pending) error // parts and rank
+	DeletePending(id ID, m MessageID) error
+
+	// InsertRun stores a queued run; ErrActive where the session has an active one.
+	InsertRun(r Run) error
+	// PutRun writes every column of a run that may change, where the stored run has the
+	// expected state and generation; else ErrLost.
+	PutRun(r Run, expect RunState, generation int64) error
+	// ExtendLeases moves the lease of every running run of an owner.
+	ExtendLeases(owner string, until Time) error
+
+	// OpenAttempt stores an attempt, numbered within its run, and counts the request on the
+	// run, where the run is running in the attempt's generation and not asked to cancel; else
+	// ErrLost.
+	OpenAttempt(a Attempt) (number int, err error)
+	// MarkAttempt and SealAttempt write evidence, where the run still has the generation of
+	// the attempt's scope; else ErrLost. Marks are united, never taken back. A second seal
+	// replaces counts.
+	MarkAttempt(id AttemptID, scope llm.Scope, marks replay.Reasons, now Time) error
+	SealAttempt(id AttemptID, scope llm.Scope, s replay.Seal, now Time) error
+	// SealOpen seals every open attempt of a run as it stands, with delivery maybe_accepted:
+	// whoever claims, aborts or takes over a run does this in the same transaction.
+	SealOpen(run RunID, now Time) error
+	PutDecision(id AttemptID, f *failure.Failure, d recovery.Decision) error
+
+	// InsertToolCall stores a call before it starts; ErrLost where (run, step, call) exists.
+	InsertToolCall(c ToolCall) error
+	// PutToolCall writes state, result and ended_at where the stored call has the expected
+	// state; else ErrLost.
+	PutToolCall(c ToolCall, expect CallState) error
+
+	// AppendOutbox adds a lifecycle event, to be published after the commit.
+	AppendOutbox(session ID, data []byte) error
+	DeleteOutbox(upTo int64) error
+
+	// PutIdempotent stores an answer for 24 hours; ErrLost where the key is taken.
+	PutIdempotent(i Idempotent) error
+	InsertAudit(a Audit) error
+	PutMeta(key, value string) error
+	// Prune deletes what has expired: idempotency answers older than before.
+	Prune(before Time) error
+}
+
+// Outboxed is a lifecycle event that waits for the log.
+type Outboxed struct {
+	Seq       int64
+	SessionID ID
+	Data      []byte
+}
+
+// Idempotent is the stored answer to a request that carried an Idempotency-Key.
+type Idempotent struct {
+	Scope  string // actor and route
+	Key    string
+	Hash   string // of the request's body
+	Status int
+	Answer []byte
+	At     Time
+}
+
+// Log is the ordered record of all that observers see: lifecycle events and run output. It
+// keeps what it acknowledged through the end of our process; a power loss may cost the last
+// second.
+type Log interface {
+	// Claim appends the marker of a new generation to a run's output, which fences every
+	// older writer, and returns the writer of that generation. ErrFenced where the output
+	// has a newer marker already.
+	Claim(ctx context.Context, session ID, run RunID, generation int64) (Writer, error)
+	// Publish appends a lifecycle event. The same id is appended once, however often it is
+	// published (within two minutes).
+	Publish(ctx context.Context, session ID, id string, data []byte) error
+	// Output reads what a run has in the log so far, in order, markers left out.
+	Output(ctx context.Context, session ID, run RunID) iter.Seq2[Record, error]
+	// Follow calls f for every record from the log's oldest on, in order, from one
+	// goroutine, until ctx is done or f fails. caughtUp is called once, when everything that
+	// was in the log at the call has been delivered.
+	Follow(ctx context.Context, f func(Record) error, caughtUp func()) error
+	// Incarnation changes with every unclean start and every new log.
+	Incarnation() string
+	// Purge deletes the output of a run.
+	Purge(ctx context.Context, session ID, run RunID) error
+	Close() error
+}
+
+// Writer appends one run's output, as the only one. It is used by one goroutine.
+type Writer interface {
+	// Append returns when the log has the record. A lost acknowledgement is repeated without
+	// making a second record. ErrFenced where a newer generation has claimed the run.
+	Append(ctx context.Context, data []byte) error
+}
+
+// Record is one entry of the log.
+type Record struct {
+	Seq     uint64 // orders all records of an incarnation
+	Session ID
+	Run     RunID // empty for lifecycle events
+	Data    []byte
+}

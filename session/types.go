@@ -1,0 +1,305 @@
+// Package session holds the conversations: their state, who runs what, what is stored in
+// which transaction, and what an observer sees.
+//
+// It promises: at most one queued or running run a session; a run ends in exactly one
+// terminal state; message rows are never changed or deleted; every lifecycle event carries
+// the session's revision and is published in order, at least once, from the same
+// transaction as the change; output is published once and in order, fenced by the run's
+// generation; after a cancel is acknowledged nothing of that run is sent or published.
+//
+// The types of this file are the JSON of the API, the events and the store: there is one
+// encoding of each.
+package session
+
+import (
+	"crypto/rand"
+	"encoding/base32"
+	"encoding/binary"
+	"time"
+
+	"github.com/reprise-run/reprise/failure"
+	"github.com/reprise-run/reprise/llm"
+	"github.com/reprise-run/reprise/llm/replay"
+	"github.com/reprise-run/reprise/recovery"
+)
+
+// Ids are prefixed and sort by the time they were made.
+type (
+	ID        string // ses_…
+	MessageID string // msg_…
+	RunID     string // run_…
+	AttemptID string // att_…
+)
+
+// Time is a moment in milliseconds since 1970, UTC; 0 is none.
+type Time int64
+
+// At converts a time; the zero time is none.
+func At(t time.Time) Time {
+	if t.IsZero() {
+		return 0
+	}
+	return Time(t.UnixMilli())
+}
+
+// Std returns the time, zero for none.
+func (t Time) Std() time.Time {
+	if t == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(int64(t)).UTC()
+}
+
+// State is what a session is doing. It is derived from its active run.
+type State string
+
+const (
+	Idle         State = "idle"
+	StateQueued  State = "queued"
+	StateRunning State = "running"
+)
+
+// Session is one conversation with its model and settings.
+type Session struct {
+	ID       ID       `json:"id"`
+	Title    string   `json:"title"`
+	Model    string   `json:"model"` // "provider/model", or the name of a chain
+	Settings Settings `json:"settings"`
+	Archived bool     `json:"archived"`
+	// Paused: the queue of pending messages waits for the operator, because a run did not
+	// succeed.
+	Paused    bool   `json:"paused"`
+	Actor     string `json:"actor"` // who created it
+	CreatedAt Time   `json:"created_at"`
+	UpdatedAt Time   `json:"updated_at"`
+	// Revision grows with every change that an observer can see. Of two events of one
+	// session the one with the greater revision is newer.
+	Revision int64 `json:"revision"`
+
+	// State and LastRun are derived when the session is read.
+	State   State `json:"state"`
+	LastRun *Run  `json:"last_run,omitempty"`
+}
+
+// Settings are a session's own; a zero leaves it to the server's configuration.
+type Settings struct {
+	System          string      `json:"system,omitempty"`
+	MaxSteps        int         `json:"max_steps,omitempty"`
+	MaxOutputTokens int         `json:"max_output_tokens,omitempty"` // each reply
+	Hold            replay.Hold `json:"hold,omitzero"`
+}
+
+// Role says whose message it is.
+type Role string
+
+const (
+	RoleOperator Role = "operator"
+	RoleReply    Role = "reply" // the output of one model call, or its interrupted tail
+	RoleTool     Role = "tool"  // the results of one step's tools
+)
+
+// Message is one immutable row of a conversation.
+type Message struct {
+	ID        MessageID  `json:"id"`
+	SessionID ID         `json:"session_id"`
+	Position  int64      `json:"position"` // orders the session's messages
+	Role      Role       `json:"role"`
+	Parts     []llm.Part `json:"parts"`
+	Actor     string     `json:"actor,omitempty"` // who wrote an operator message
+	CreatedAt Time       `json:"created_at"`
+
+	// RunID and Step say which run wrote it; for an operator message RunID is the run that
+	// it was posted for.
+	RunID     RunID      `json:"run_id"`
+	Step      int        `json:"step"`
+	AttemptID AttemptID  `json:"attempt_id,omitempty"`
+	Provider  string     `json:"provider,omitempty"`
+	Model     string     `json:"model,omitempty"` // who answered
+	Usage     *llm.Usage `json:"usage,omitempty"`
+	// Interrupted says why the output was cut off; empty: it is whole.
+	Interrupted string `json:"interrupted,omitempty"`
+
+	// SupersededBy is the run that superseded the message; empty: it is in the model's
+	// context. Failure and Recovery are its run's, on the run's last row. All three are
+	// derived when the message is read.
+	SupersededBy RunID     `json:"superseded_by,omitempty"`
+	Failure      *Failure  `json:"failure,omitempty"`
+	Recovery     *Recovery `json:"recovery,omitempty"`
+}
+
+// RunState is the state of a run. The last three are terminal and set once.
+type RunState string
+
+const (
+	Queued    RunState = "queued"
+	Running   RunState = "running"
+	Succeeded RunState = "succeeded"
+	Failed    RunState = "failed"
+	Cancelled RunState = "cancelled"
+)
+
+// Terminal reports whether a run in this state has ended.
+func (s RunState) Terminal() bool { return s == Succeeded || s == Failed || s == Cancelled }
+
+// Trigger says what started a run.
+type Trigger string
+
+const (
+	TriggerMessage    Trigger = "message"
+	TriggerRegenerate Trigger = "regenerate"
+	TriggerResume     Trigger = "resume"
+)
+
+// Run is one execution of the agent that answers one operator message.
+type Run struct {
+	ID        RunID     `json:"id"`
+	SessionID ID        `json:"session_id"`
+	MessageID MessageID `json:"message_id"` // the operator message that it answers
+	State     RunState  `json:"state"`
+	Trigger   Trigger   `json:"trigger"`
+	Continues RunID     `json:"continues,omitempty"` // the run that this one resumes
+	Actor     string    `json:"actor"`
+	Model     string    `json:"model"` // the session's model when it was queued
+	// Origin is who wants its requests; it stays fixed for all steps.
+	Origin Origin `json:"origin"`
+
+	// Generation grows each time the run is claimed, aborted or handed over. Claims counts
+	// the claims.
+	Generation int64  `json:"generation"`
+	Claims     int    `json:"claims"`
+	Owner      string `json:"owner,omitempty"` // the node that runs it
+	LeaseUntil Time   `json:"lease_until,omitempty"`
+	// Steps counts the committed steps, and Requests those of the step that is not.
+	Steps    int `json:"steps"`
+	Requests int `json:"requests"`
+	// CancelRequested is set before a cancel is acknowledged; CancelledBy names who asked.
+	CancelRequested bool   `json:"cancel_requested,omitempty"`
+	CancelledBy     string `json:"cancelled_by,omitempty"`
+
+	QueuedAt  Time `json:"queued_at"`
+	StartedAt Time `json:"started_at,omitempty"`
+	EndedAt   Time `json:"ended_at,omitempty"`
+
+	// Reason says, in words, why the run ended as it did, where that is not plain.
+	Reason   string    `json:"reason,omitempty"`
+	Failure  *Failure  `json:"failure,omitempty"`  // of a failed run
+	Recovery *Recovery `json:"recovery,omitempty"` // of a failed run
+}
+
+// Origin is replay.Origin as it is stored: by an operator where Verb is 0, else automatic.
+type Origin struct {
+	Verb replay.Verb        `json:"verb,omitempty"`
+	Run  replay.RunEvidence `json:"run,omitzero"`
+}
+
+// Failure is what a failed run stores and the message wire shows.
+type Failure struct {
+	Retryable       bool          `json:"retryable"`
+	RetryClass      failure.Class `json:"retry_class"`
+	RetryAfterUntil Time          `json:"retry_after_until,omitempty"`
+	Message         string        `json:"message"`
+	Provider        string        `json:"provider,omitempty"`
+	Model           string        `json:"model,omitempty"`
+	Status          int           `json:"status,omitempty"`
+	Code            string        `json:"code,omitempty"`
+	RequestID       string        `json:"request_id,omitempty"`
+}
+
+// Recovery is the gate's answer about a failed run.
+type Recovery struct {
+	Auto       bool           `json:"auto"`
+	Verb       replay.Verb    `json:"verb"` // what the automatic path, or the first choice, would do
+	NotBefore  Time           `json:"not_before,omitempty"`
+	ReplaySafe bool           `json:"replay_safe"`
+	Evidence   replay.Reasons `json:"evidence"` // why it is not safe
+	Reason     string         `json:"reason"`   // why auto is what it is
+	Choices    []string       `json:"choices"`  // regenerate, resume, keep
+}
+
+// Attempt is the record of one attempt: evidence, failure and decision.
+type Attempt struct {
+	ID        AttemptID `json:"id"`
+	RunID     RunID     `json:"run_id"`
+	SessionID ID        `json:"session_id"`
+	Number    int       `json:"number"` // within the run, from 1
+	After     AttemptID `json:"after,omitempty"`
+	Automatic bool      `json:"automatic"`
+	Provider  string    `json:"provider"`
+	Key       string    `json:"key,omitempty"` // its label
+	Model     string    `json:"model"`
+	Answered  string    `json:"answered,omitempty"` // the model, in the provider's words
+	OpenedAt  Time      `json:"opened_at"`
+	MarkedAt  Time      `json:"marked_at,omitempty"` // first effect
+	EndedAt   Time      `json:"ended_at,omitempty"`
+	OK        bool      `json:"ok"`
+
+	Evidence replay.Evidence    `json:"evidence"`
+	Failure  *failure.Failure   `json:"failure,omitempty"`
+	Decision *recovery.Decision `json:"decision,omitempty"`
+	Usage    *llm.Usage         `json:"usage,omitempty"`
+}
+
+// CallState is the state of one tool call.
+type CallState string
+
+const (
+	CallStarted CallState = "started"
+	CallEnded   CallState = "ended"
+	CallUnknown CallState = "unknown" // started before a crash: the operator decides
+)
+
+// ToolCall is the durable record of one tool call: stored before the tool starts.
+type ToolCall struct {
+	SessionID ID        `json:"session_id"`
+	RunID     RunID     `json:"run_id"`
+	Step      int       `json:"step"`
+	CallID    string    `json:"call_id"`
+	Name      string    `json:"name"`
+	Arguments string    `json:"arguments"`
+	State     CallState `json:"state"`
+	Effect    bool      `json:"effect"` // it may have changed something
+	Result    *llm.Part `json:"result,omitempty"`
+	StartedAt Time      `json:"started_at"`
+	EndedAt   Time      `json:"ended_at,omitempty"`
+}
+
+// Pending is a message that waits for the run before it. It becomes a Message when its own
+// run is claimed, with the ids that were reserved for it.
+type Pending struct {
+	MessageID MessageID  `json:"message_id"`
+	RunID     RunID      `json:"run_id"`
+	SessionID ID         `json:"session_id"`
+	Rank      int64      `json:"rank"` // orders the queue
+	Parts     []llm.Part `json:"parts"`
+	Actor     string     `json:"actor"`
+	CreatedAt Time       `json:"created_at"`
+}
+
+// Receipt answers a post, a regenerate and a resume.
+type Receipt struct {
+	MessageID  MessageID `json:"message_id"`
+	RunID      RunID     `json:"run_id"`
+	State      string    `json:"state"` // queued, running, or pending
+	Superseded int       `json:"superseded,omitempty"`
+}
+
+// Audit is one act and who did it.
+type Audit struct {
+	At        Time   `json:"at"`
+	Actor     string `json:"actor"`
+	Act       string `json:"act"`
+	SessionID ID     `json:"session_id,omitempty"`
+	RunID     RunID  `json:"run_id,omitempty"`
+	Detail    string `json:"detail,omitempty"`
+}
+
+var encoding = base32.NewEncoding("0123456789abcdefghjkmnpqrstvwxyz").WithPadding(base32.NoPadding)
+
+// NewID makes an id with the given prefix ("ses_"): 48 bits of the time in milliseconds and
+// 80 random bits.
+func NewID[T ~string](prefix string, now time.Time) T {
+	var b [16]byte
+	binary.BigEndian.PutUint64(b[:8], uint64(now.UnixMilli())<<16)
+	rand.Read(b[6:])
+	return T(prefix + encoding.EncodeToString(b[:]))
+}
