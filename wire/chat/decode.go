@@ -1,0 +1,466 @@
+package chat
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+
+	"github.com/reprise-run/reprise/llm"
+	"github.com/reprise-run/reprise/wire/internal/scan"
+	"github.com/reprise-run/reprise/wire/sse"
+)
+
+type decoder struct {
+	started bool
+	id      string
+	parts   int // begun so far
+	open    llm.EventKind
+	part    int // the open part of text or thinking, where open is not 0
+	proof   string
+	calls   []*call
+
+	reason  string // the finish reason; empty: not yet seen
+	refused bool
+	done    bool
+	over    bool // after the terminal event or an error
+}
+
+// chunk holds the spans of one frame's fields that we look at.
+type chunk struct {
+	id, model, object, kind, choices, usage, groq, failure []byte
+}
+
+// Decode appends the frame's events.
+func (d *decoder) Decode(dst []llm.Event, f sse.Frame) ([]llm.Event, error) {
+	n := len(dst)
+	dst, err := d.frame(dst, f)
+	if err != nil {
+		return dst[:n], fmt.Errorf("decode chat chunk: %w", err)
+	}
+	if len(dst) == n {
+		dst = append(dst, llm.Event{Kind: llm.EventPing})
+	}
+	dst[n].Raw = f.Raw
+	return dst, nil
+}
+
+// End appends the terminal event where a finish reason was seen: many servers send no [DONE].
+func (d *decoder) End(dst []llm.Event) ([]llm.Event, error) {
+	switch {
+	case d.done:
+		return dst, nil
+	case d.over || d.reason == "":
+		return dst, io.ErrUnexpectedEOF
+	}
+	return d.finish(dst), nil
+}
+
+func (d *decoder) frame(dst []llm.Event, f sse.Frame) ([]llm.Event, error) {
+	data := bytes.TrimSpace(f.Data)
+	if f.Data == nil {
+		if text, ok := bytes.CutPrefix(f.Raw, []byte("error:")); ok { // llama.cpp
+			data, f.Event = bytes.TrimSpace(text), []byte("error")
+		} else if len(f.Raw) > 0 && f.Raw[0] == '{' { // an answer that is no stream
+			data = f.Raw
+		}
+	}
+	switch {
+	case d.over || len(data) == 0:
+		return dst, nil
+	case string(f.Event) == "error":
+		return d.fail(dst, data), nil
+	case string(data) == "[DONE]":
+		if d.reason == "" {
+			return dst, fmt.Errorf("[DONE] without a finish reason: %w", io.ErrUnexpectedEOF)
+		}
+		return d.finish(dst), nil
+	}
+	var c chunk
+	if err := scan.Fields(data, func(name, v []byte) error {
+		switch string(name) {
+		case "id":
+			c.id = v
+		case "model":
+			c.model = v
+		case "object":
+			c.object = v
+		case "type":
+			c.kind = v
+		case "choices":
+			c.choices = v
+		case "usage":
+			c.usage = v
+		case "x_groq":
+			c.groq = v
+		case "error":
+			c.failure = v
+		}
+		return nil
+	}); err != nil {
+		return dst, err
+	}
+	failed := !scan.Empty(c.failure) && string(c.failure) != "false" ||
+		string(c.object) == `"error"` || string(c.kind) == `"error"`
+	return d.chunk(dst, &c, data, failed)
+}
+
+func (d *decoder) chunk(dst []llm.Event, c *chunk, data []byte, failed bool) ([]llm.Event, error) {
+	if !d.started && (!scan.Empty(c.id) || !scan.Empty(c.choices)) && !failed {
+		d.started = true
+		model, err := scan.String(c.model)
+		if err != nil {
+			return dst, err
+		}
+		if d.id, err = scan.Text(c.id); err != nil {
+			return dst, err
+		}
+		dst = append(dst, llm.Event{Kind: llm.EventStart, ID: d.id, Name: model})
+	}
+	if len(c.choices) > 0 && c.choices[0] == '[' {
+		if err := scan.Elements(c.choices, func(v []byte) (err error) {
+			dst, err = d.choice(dst, v)
+			return err
+		}); err != nil {
+			return dst, err
+		}
+	}
+	dst, err := usage(dst, c.usage)
+	if err == nil && len(c.groq) > 0 && c.groq[0] == '{' {
+		err = scan.Fields(c.groq, func(name, v []byte) (err error) {
+			if string(name) == "usage" {
+				dst, err = usage(dst, v)
+			}
+			return err
+		})
+	}
+	if err == nil && (failed || broken(d.reason)) {
+		dst = d.fail(dst, data)
+	}
+	return dst, err
+}
+
+// broken reports whether a finish reason says that the server gave up.
+func broken(reason string) bool {
+	switch reason {
+	case "error", "abort", "insufficient_system_resource":
+		return true
+	}
+	return false
+}
+
+func (d *decoder) choice(dst []llm.Event, v []byte) ([]llm.Event, error) {
+	var index, delta, message, reason, counts []byte
+	if err := scan.Fields(v, func(name, v []byte) error {
+		switch string(name) {
+		case "index":
+			index = v
+		case "delta":
+			delta = v
+		case "message":
+			message = v
+		case "finish_reason":
+			reason = v
+		case "usage": // Moonshot
+			counts = v
+		}
+		return nil
+	}); err != nil {
+		return dst, err
+	}
+	if scan.Int(index) != 0 { // another answer to the same request, which we never ask for
+		return d.opaque(dst, "choice", v), nil
+	}
+	if delta == nil && d.parts == 0 {
+		delta = message
+	}
+	var err error
+	if !scan.Empty(delta) {
+		if dst, err = d.delta(dst, delta); err != nil {
+			return dst, err
+		}
+	}
+	if said, err := scan.Text(reason); err != nil {
+		return dst, err
+	} else if said != "" {
+		d.reason = said
+	}
+	return usage(dst, counts)
+}
+
+// delta holds the spans of a delta's fields that we know. Others are tolerated.
+type delta struct {
+	content, refusal, calls, function, images, audio, executed []byte
+	thought, details                                           []byte
+	proof                                                      string // the field that thought came in
+}
+
+func (d *decoder) delta(dst []llm.Event, v []byte) ([]llm.Event, error) {
+	var in delta
+	known := 0
+	if err := scan.Fields(v, func(name, v []byte) error {
+		if scan.Empty(v) {
+			return nil
+		}
+		known++
+		switch string(name) {
+		case "content":
+			in.content = v
+		case "reasoning_content":
+			in.thought, in.proof = v, proofContent
+		case "reasoning":
+			if in.thought == nil {
+				in.thought, in.proof = v, proofPlain
+			}
+		case "reasoning_details":
+			in.details = v
+		case "refusal":
+			in.refusal = v
+		case "tool_calls":
+			in.calls = v
+		case "function_call":
+			in.function = v
+		case "images":
+			in.images = v
+		case "audio":
+			in.audio = v
+		case "executed_tools": // Groq
+			in.executed = v
+		default:
+			known--
+		}
+		return nil
+	}); err != nil {
+		return dst, err
+	}
+	if known == 1 && scan.IsString(in.content) {
+		return d.say(dst, llm.EventText, in.content) // nearly every delta
+	}
+	return d.rare(dst, &in)
+}
+
+func (d *decoder) rare(dst []llm.Event, in *delta) (_ []llm.Event, err error) {
+	each := func(list []byte, f func(v []byte) error) {
+		switch {
+		case err != nil || list == nil:
+		case list[0] == '[':
+			err = scan.Elements(list, f)
+		default:
+			err = f(list)
+		}
+	}
+	if in.thought != nil {
+		d.proof = in.proof
+		each(in.thought, func(v []byte) (err error) { dst, err = d.say(dst, llm.EventThinking, v); return })
+	} else {
+		each(in.details, func(v []byte) (err error) { dst, err = d.piece(dst, v, llm.EventThinking); return })
+	}
+	each(in.content, func(v []byte) (err error) { dst, err = d.piece(dst, v, llm.EventText); return })
+	each(in.refusal, func(v []byte) (err error) {
+		d.refused = true
+		dst, err = d.say(dst, llm.EventText, v)
+		return
+	})
+	each(in.images, func(v []byte) error { dst = d.opaque(dst, "image_url", v); return nil })
+	if in.audio != nil && err == nil {
+		dst = d.opaque(dst, "audio", in.audio)
+	}
+	each(in.executed, func(v []byte) (err error) { dst, err = d.executed(dst, v); return })
+	each(in.calls, func(v []byte) (err error) { dst, err = d.call(dst, v); return })
+	if in.function != nil && err == nil { // the dialect's first form of tool calls
+		dst, err = d.function(dst, nil, nil, in.function)
+	}
+	return dst, err
+}
+
+// piece decodes content that is no plain string: one element of a list, of text, thinking or
+// some other type.
+func (d *decoder) piece(dst []llm.Event, v []byte, kind llm.EventKind) ([]llm.Event, error) {
+	if len(v) == 0 || v[0] != '{' {
+		return d.say(dst, kind, v)
+	}
+	var name, text, thought, data []byte
+	if err := scan.Fields(v, func(field, v []byte) error {
+		switch string(field) {
+		case "type":
+			name = v
+		case "text", "summary":
+			text = v
+		case "thinking":
+			thought = v
+		case "data":
+			data = v
+		}
+		return nil
+	}); err != nil {
+		return dst, err
+	}
+	t, err := scan.String(name)
+	switch {
+	case err != nil:
+		return dst, err
+	case kind == llm.EventThinking && t == "reasoning.encrypted":
+		secret, err := scan.String(data)
+		if err != nil || secret == "" {
+			return dst, err
+		}
+		dst = d.close(dst)
+		return append(dst, llm.Event{Kind: llm.EventRedacted, Part: d.begin(), Text: secret}), nil
+	case kind == llm.EventThinking || t == "text":
+		return d.say(dst, kind, text)
+	case t != "thinking":
+		return d.opaque(dst, t, v), nil
+	case len(thought) == 0 || thought[0] != '[':
+		return d.say(dst, llm.EventThinking, thought)
+	}
+	err = scan.Elements(thought, func(v []byte) (err error) {
+		dst, err = d.piece(dst, v, llm.EventThinking)
+		return err
+	})
+	return dst, err
+}
+
+func (d *decoder) executed(dst []llm.Event, v []byte) ([]llm.Event, error) {
+	name := "executed_tool"
+	if v[0] == '{' {
+		if err := scan.Fields(v, func(field, v []byte) (err error) {
+			if string(field) == "type" {
+				name, err = scan.Text(v)
+			}
+			return err
+		}); err != nil {
+			return dst, err
+		}
+	}
+	return append(dst, llm.Event{Kind: llm.EventProviderTool, Name: name, Text: string(v)}), nil
+}
+
+// say appends a delta of text or thinking, and ends and begins parts where the kind changes.
+func (d *decoder) say(dst []llm.Event, kind llm.EventKind, v []byte) ([]llm.Event, error) {
+	text, err := scan.Text(v)
+	if err != nil || text == "" {
+		return dst, err
+	}
+	if d.open != kind {
+		dst = d.close(dst)
+		d.open, d.part = kind, d.begin()
+		dst = append(dst, llm.Event{Kind: llm.EventPartStart, Part: d.part})
+	}
+	return append(dst, llm.Event{Kind: kind, Part: d.part, Text: text}), nil
+}
+
+func (d *decoder) begin() int {
+	d.parts++
+	return d.parts - 1
+}
+
+// close ends the open part of text or thinking.
+func (d *decoder) close(dst []llm.Event) []llm.Event {
+	if d.open == 0 {
+		return dst
+	}
+	if d.open == llm.EventThinking && d.proof != "" {
+		dst = append(dst, llm.Event{Kind: llm.EventSignature, Part: d.part, Text: d.proof})
+	}
+	d.open = 0
+	return append(dst, llm.Event{Kind: llm.EventPartEnd, Part: d.part})
+}
+
+func (d *decoder) opaque(dst []llm.Event, name string, v []byte) []llm.Event {
+	dst = d.close(dst)
+	return append(dst, llm.Event{Kind: llm.EventOpaque, Part: d.begin(), Name: name, Text: string(v)})
+}
+
+func (d *decoder) fail(dst []llm.Event, data []byte) []llm.Event {
+	d.over = true
+	return append(dst, llm.Event{Kind: llm.EventFailed, Text: string(data)})
+}
+
+func (d *decoder) finish(dst []llm.Event) []llm.Event {
+	d.done, d.over = true, true
+	stop := d.stop()
+	for _, c := range d.calls {
+		if !c.begun && stop == llm.StopToolCalls {
+			stop = llm.StopMalformed // it never got a name
+		}
+	}
+	dst = d.close(dst)
+	for _, c := range d.calls {
+		dst = c.end(dst, stop)
+	}
+	return append(dst, llm.Event{Kind: llm.EventDone, Stop: stop})
+}
+
+func (d *decoder) stop() llm.StopReason {
+	switch d.reason {
+	case "stop", "eos", "eos_token", "end_turn", "STOP":
+		switch {
+		case d.refused:
+			return llm.StopFiltered
+		case len(d.calls) > 0: // some servers know no other word
+			return llm.StopToolCalls
+		}
+		return llm.StopEnd
+	case "tool_calls", "function_call", "tool_use":
+		return llm.StopToolCalls
+	case "length", "max_tokens", "model_length", "MAX_TOKENS":
+		return llm.StopLength
+	case "stop_sequence":
+		return llm.StopSequence
+	case "content_filter", "refusal", "safety", "SAFETY":
+		return llm.StopFiltered
+	case "malformed_function_call", "MALFORMED_FUNCTION_CALL":
+		return llm.StopMalformed
+	}
+	return llm.StopReason(d.reason)
+}
+
+func usage(dst []llm.Event, v []byte) ([]llm.Event, error) {
+	if len(v) == 0 || v[0] != '{' {
+		return dst, nil
+	}
+	var u llm.Usage
+	var total int64
+	nested := func(v []byte, set func(name string, n int64)) error {
+		if len(v) == 0 || v[0] != '{' {
+			return nil
+		}
+		return scan.Fields(v, func(name, v []byte) error {
+			set(string(name), scan.Int(v))
+			return nil
+		})
+	}
+	if err := scan.Fields(v, func(name, v []byte) error {
+		switch string(name) {
+		case "prompt_tokens":
+			u.Input = scan.Int(v)
+		case "completion_tokens":
+			u.Output = scan.Int(v)
+		case "total_tokens":
+			total = scan.Int(v)
+		case "prompt_cache_hit_tokens", "cached_tokens": // DeepSeek, Moonshot
+			u.CacheRead = scan.Int(v)
+		case "prompt_tokens_details":
+			return nested(v, func(name string, n int64) {
+				switch {
+				case name == "cached_tokens" && n != 0:
+					u.CacheRead = n
+				case name == "cache_write_tokens":
+					u.CacheWrite = n
+				}
+			})
+		case "completion_tokens_details":
+			return nested(v, func(name string, n int64) {
+				if name == "reasoning_tokens" {
+					u.Thinking = n
+				}
+			})
+		}
+		return nil
+	}); err != nil {
+		return dst, err
+	}
+	if u.Thinking > 0 && total == u.Input+u.Output+u.Thinking { // xAI counts them apart
+		u.Output += u.Thinking
+	}
+	return append(dst, llm.Event{Kind: llm.EventUsage, Usage: &u}), nil
+}
