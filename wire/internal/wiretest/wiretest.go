@@ -1,0 +1,232 @@
+// Package wiretest checks a codec against transcripts: recorded streams in, every event out,
+// and the same neutral requests for all dialects. Run with -update, it rewrites what is
+// expected, and the diff is the review.
+package wiretest
+
+import (
+	"bytes"
+	"embed"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/reprise-run/reprise/llm"
+	"github.com/reprise-run/reprise/wire"
+	"github.com/reprise-run/reprise/wire/sse"
+)
+
+var update = flag.Bool("update", false, "rewrite the expected files")
+
+//go:embed requests/*.json
+var requests embed.FS
+
+// Read decodes a whole body and checks what holds for every one: each frame gives events, the
+// first of which alone carries the frame; part indexes are dense; the terminal event is the
+// last of those that matter. It returns the frames' events, End's last, and the stream's end.
+func Read(t testing.TB, c wire.Codec, body io.Reader) ([][]llm.Event, error) {
+	t.Helper()
+	var frames [][]llm.Event
+	r, d, parts, over := sse.NewReader(body), c.NewDecoder(), 0, false
+	check := func(events []llm.Event) {
+		t.Helper()
+		for i := range events {
+			e := &events[i]
+			if e.Part > parts {
+				t.Fatalf("part %d begins after part %d: %+v", e.Part, parts-1, e)
+			}
+			if e.Part == parts && ofPart(e) {
+				parts++
+			}
+			if over && e.Kind != llm.EventPing {
+				t.Fatalf("%s after the end", e.Kind)
+			}
+			over = over || e.Kind == llm.EventDone || e.Kind == llm.EventFailed
+		}
+		frames = append(frames, events)
+	}
+	for {
+		f, err := r.Next()
+		if err == io.EOF || err != nil && over {
+			break
+		}
+		if err != nil {
+			return frames, err
+		}
+		events, err := d.Decode(nil, f)
+		if err != nil {
+			if len(events) > 0 {
+				t.Fatalf("a broken frame gave events: %+v", events)
+			}
+			return frames, err
+		}
+		if len(events) == 0 {
+			t.Fatalf("no event for frame %q", f.Raw)
+		}
+		for i := range events {
+			if (i == 0) != (events[i].Raw != nil) {
+				t.Fatalf("event %d of frame %q carries %q", i, f.Raw, events[i].Raw)
+			}
+			events[i].Raw = nil
+		}
+		check(events)
+	}
+	events, err := d.End(nil)
+	if len(events) > 0 {
+		check(events)
+	}
+	return frames, err
+}
+
+// ofPart reports whether the event belongs to a part.
+func ofPart(e *llm.Event) bool {
+	switch e.Kind {
+	case llm.EventStart, llm.EventPing, llm.EventUsage, llm.EventDone, llm.EventFailed:
+		return false
+	case llm.EventProviderTool:
+		return e.Part > 0 || e.ID != "" || e.Name == "code_execution"
+	}
+	return true
+}
+
+// Ended returns the stop reason, and whether there was a terminal event.
+func Ended(frames [][]llm.Event) (llm.StopReason, bool) {
+	for _, events := range frames {
+		for i := range events {
+			if events[i].Kind == llm.EventDone {
+				return events[i].Stop, true
+			}
+		}
+	}
+	return "", false
+}
+
+// Transcripts decodes every testdata/*.sse and compares with the .events file beside it. Then
+// it cuts each body at every byte: what is cut ends well only if all that matters had come.
+func Transcripts(t *testing.T, c wire.Codec) {
+	files, err := filepath.Glob("testdata/*.sse")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no transcripts: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".sse"), func(t *testing.T) {
+			body, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			frames, end := Read(t, c, bytes.NewReader(body))
+			if _, done := Ended(frames); done != (end == nil) {
+				t.Errorf("terminal event: %v, end: %v", done, end)
+			}
+			compare(t, strings.TrimSuffix(file, ".sse")+".events", transcript(t, frames, end))
+			for cut := range body {
+				part, end := Read(t, c, bytes.NewReader(body[:cut]))
+				if _, done := Ended(part); done != (end == nil) {
+					t.Fatalf("cut at %d: terminal event: %v, end: %v", cut, done, end)
+				}
+				if end == nil && !reflect.DeepEqual(matter(part), matter(frames)) {
+					t.Fatalf("cut at %d, after %q, the stream ends well", cut, body[max(0, cut-40):cut])
+				}
+			}
+		})
+	}
+}
+
+// matter lists the events without those that may come after a reason to stop.
+func matter(frames [][]llm.Event) []llm.Event {
+	var all []llm.Event
+	for _, events := range frames {
+		for _, e := range events {
+			switch e.Kind {
+			case llm.EventPing, llm.EventUsage, llm.EventProviderTool:
+			default:
+				all = append(all, e)
+			}
+		}
+	}
+	return all
+}
+
+func transcript(t *testing.T, frames [][]llm.Event, end error) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	var out llm.Output
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	write := func(v any) {
+		if err := enc.Encode(v); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, events := range frames {
+		for i := range events {
+			out.Add(&events[i])
+			write(&events[i])
+		}
+		b.WriteByte('\n')
+	}
+	fmt.Fprintf(&b, "end: %v\n", end)
+	for _, p := range out.Parts() {
+		write(p)
+	}
+	return b.Bytes()
+}
+
+// Requests encodes the shared requests and compares with testdata/encode/. A request that the
+// dialect refuses has its error there instead.
+func Requests(t *testing.T, c wire.Codec, valid func(t *testing.T, body []byte)) {
+	files, err := requests.ReadDir("requests")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(file.Name(), ".json"), func(t *testing.T) {
+			text, err := requests.ReadFile(path.Join("requests", file.Name()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var req llm.Request
+			dec := json.NewDecoder(bytes.NewReader(text))
+			dec.DisallowUnknownFields()
+			if err := dec.Decode(&req); err != nil {
+				t.Fatal(err)
+			}
+			body, err := c.Encode(&req)
+			var got bytes.Buffer
+			if err != nil {
+				fmt.Fprintf(&got, "error: %v\n", err)
+			} else {
+				valid(t, body)
+				if err := json.Indent(&got, body, "", "  "); err != nil {
+					t.Fatal(err)
+				}
+				got.WriteByte('\n')
+			}
+			compare(t, filepath.Join("testdata", "encode", file.Name()), got.Bytes())
+		})
+	}
+}
+
+func compare(t *testing.T, file string, got []byte) {
+	t.Helper()
+	if *update {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, got, 0o644)); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("%s differs; got\n%s", file, got)
+	}
+}
