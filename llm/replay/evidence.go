@@ -93,6 +93,29 @@ const (
 	StateEvicted
 )
 
+var stateNames = [...]string{"missing", "open", "sealed", "stale", "evicted"}
+
+func (s State) String() string {
+	if int(s) < len(stateNames) {
+		return stateNames[s]
+	}
+	return stateNames[StateMissing]
+}
+
+// MarshalText writes the state's name.
+func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText reads a state's name; a name we don't know is an error.
+func (s *State) UnmarshalText(b []byte) error {
+	for i, n := range stateNames {
+		if n == string(b) {
+			*s = State(i)
+			return nil
+		}
+	}
+	return fmt.Errorf("unknown evidence state %q", b)
+}
+
 // Counts says how much an attempt has published.
 type Counts struct {
 	Text     int64 `json:"text"`     // characters
