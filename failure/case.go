@@ -1,0 +1,158 @@
+package failure
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// Case is one provider failure as it was recorded: a line of testdata/cases.jsonl, and of the
+// classify verb's input. Exactly one of Body, SSE and TransportError usually says what came;
+// none of them is an answer without a body.
+type Case struct {
+	ID       string            `json:"id"`
+	Provider string            `json:"provider"`
+	Dialect  string            `json:"dialect"`
+	Phase    Phase             `json:"phase"`
+	Status   int               `json:"status"`
+	Headers  map[string]string `json:"headers"`
+	Body     *string           `json:"body"`
+	SSE      []struct {
+		Event string `json:"event"`
+		Data  string `json:"data"`
+	} `json:"sse"`
+	TransportError string `json:"transport_error"`
+	// Now is RFC 3339. Without it relative waits count from an origin of their own.
+	Now string `json:"now"`
+}
+
+// Answer is what the classify verb writes for one case. Waits are whole milliseconds.
+type Answer struct {
+	ID              string `json:"id"`
+	Class           Class  `json:"class"`
+	Retryable       bool   `json:"retryable"`
+	RetryAfterMS    *int64 `json:"retry_after_ms"`
+	RetryAfterUntil string `json:"retry_after_until,omitempty"`
+	Rule            string `json:"rule"`
+	Message         string `json:"message"`
+}
+
+// ParseCase reads one line. The error says what is unusable about it.
+func ParseCase(line []byte) (Case, error) {
+	var c Case
+	if err := json.Unmarshal(line, &c); err != nil {
+		return c, fmt.Errorf("read case: %w", err)
+	}
+	if c.Now != "" {
+		if _, err := time.Parse(time.RFC3339, c.Now); err != nil {
+			return c, fmt.Errorf("read case %q: now: %w", c.ID, err)
+		}
+	}
+	if c.Phase != "" && c.Phase != PhaseOpen && c.Phase != PhaseStream {
+		return c, fmt.Errorf("read case %q: phase %q is neither open nor stream", c.ID, c.Phase)
+	}
+	if c.Status < 0 || c.Status > 999 {
+		return c, fmt.Errorf("read case %q: status %d is none", c.ID, c.Status)
+	}
+	return c, nil
+}
+
+// facts are what the case knows, with an origin for relative waits where it has no now.
+func (c *Case) facts() (Facts, http.Header) {
+	f := Facts{Provider: c.Provider, Dialect: c.Dialect, Phase: c.Phase}
+	h := make(http.Header, len(c.Headers))
+	for k, v := range c.Headers {
+		h.Set(k, v)
+	}
+	if f.Phase == "" {
+		f.Phase = PhaseOpen
+	}
+	if t, err := time.Parse(time.RFC3339, c.Now); err == nil {
+		f.Now = t
+	} else if t, err := http.ParseTime(h.Get("Date")); err == nil {
+		f.Now = t
+	} else {
+		f.Now, f.undated = time.Unix(0, 0).UTC(), true
+	}
+	return f, h
+}
+
+// Classify answers one case.
+func (c *Case) Classify() (*Failure, Answer) {
+	f, h := c.facts()
+	var out *Failure
+	switch {
+	case c.SSE != nil:
+		out = c.stream(f, h)
+	case c.TransportError != "":
+		out = fromTransportText(f, c.TransportError)
+	default:
+		body := ""
+		if c.Body != nil {
+			body = *c.Body
+		}
+		out = FromResponse(f, c.Status, h, []byte(body))
+		if f.Phase == PhaseStream && body == "" && (c.Status == 0 || c.Status == http.StatusOK) {
+			out = cut(f)
+		}
+	}
+	a := Answer{ID: c.ID, Class: out.Class, Retryable: out.Retryable, Rule: out.Rule, Message: out.Message}
+	if out.Hint != "" {
+		far := f.undated && out.NotBefore.Sub(f.Now) > maxWait
+		if !far {
+			ms := out.NotBefore.Sub(f.Now).Milliseconds()
+			a.RetryAfterMS = &ms
+		}
+		if !f.undated || far {
+			a.RetryAfterUntil = out.NotBefore.Format(time.RFC3339)
+		}
+	}
+	return out, a
+}
+
+// stream classifies recorded frames: the last that reports an error, else a stream that ended
+// without its terminal event.
+func (c *Case) stream(f Facts, h http.Header) *Failure {
+	for i := len(c.SSE) - 1; i >= 0; i-- {
+		n, _ := parse(c.SSE[i].Data)
+		kind := n.str("type")
+		resp := n.get("response")
+		switch {
+		case n.get("error") != nil && n.get("error").kind != kindNull, kind == "error", c.SSE[i].Event == "error",
+			kind == "response.failed", kind == "response.incomplete", c.SSE[i].Event == "response.failed",
+			resp != nil && resp.str("status") == "failed", strings.HasSuffix(kind, "Exception"):
+			return fromStream(f, h, []byte(c.SSE[i].Data))
+		}
+		if stop, ok := stopOf(&n); ok {
+			return fromStream(f, h, []byte(stop))
+		}
+	}
+	return cut(f)
+}
+
+// stopOf finds a finish reason that is a failure in a frame of chat, messages or gemini.
+func stopOf(n *node) (string, bool) {
+	for _, list := range [...]string{"choices", "candidates"} {
+		if l := n.get(list); l != nil && len(l.kids) > 0 {
+			for _, k := range [...]string{"finish_reason", "finishReason"} {
+				if r := l.kids[0].str(k); r != "" && lookup(r, "google", PhaseStream) != nil {
+					return `{"choices":[{"finish_reason":"` + r + `"}]}`, true
+				}
+			}
+		}
+	}
+	if d := n.get("delta"); d != nil && d.str("stop_reason") == "refusal" {
+		return `{"choices":[{"finish_reason":"refusal"}]}`, true
+	}
+	return "", false
+}
+
+// cut is a stream that ended without its dialect's terminal event.
+func cut(f Facts) *Failure {
+	out := f.fail()
+	out.set(StreamInterrupted, "no_terminal", "the dialect's terminal event is missing")
+	out.Transport, out.Message = transportEOF, "The stream ended before the answer was complete."
+	return out
+}
