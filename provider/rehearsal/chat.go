@@ -47,9 +47,6 @@ func (chat) read(c *call, body []byte) error {
 // openaiRefusal returns the error object of a fault in OpenAI's words.
 func openaiRefusal(f *Fault, now time.Time) (openaiError, json.RawMessage) {
 	w := words[f.Kind].openai
-	if f.Hint == HintResetsAt && f.Kind == RateLimited {
-		w.kind, w.code, w.message = "usage_limit_reached", "", "The usage limit has been reached"
-	}
 	if f.Status != 0 {
 		w.status = f.Status
 	}

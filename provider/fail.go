@@ -1,0 +1,144 @@
+package provider
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/reprise-run/reprise/failure"
+	"github.com/reprise-run/reprise/llm"
+)
+
+// broken makes the failure of a call that an error of the transport or of the context ended.
+// The context is asked first: a connection that we closed looks like one that broke.
+func (s *stream) broken(err error) *failure.Failure {
+	s.facts.Delivered = s.transfer.delivery()
+	if s.ctx.Err() == nil {
+		return s.stamp(failure.FromError(s.facts, typed(err)))
+	}
+	if e, ours := errors.AsType[expired](context.Cause(s.ctx)); ours {
+		return s.stamp(failure.NewTimeout(s.facts, e.kind, e.after))
+	}
+	return s.stamp(failure.FromContext(s.facts, s.ctx))
+}
+
+// malformed makes the failure of a frame that breaks its dialect: the stream ends there.
+func (s *stream) malformed(err error) *failure.Failure {
+	f := s.stamp(failure.FromError(s.facts, malformedFrame{err}))
+	f.Rule, f.Source, f.Transport = "malformed_frame", "the dialect's codec", ""
+	return f
+}
+
+type malformedFrame struct{ error }
+
+func (e malformedFrame) Error() string { return "malformed frame: " + e.error.Error() }
+func (malformedFrame) Unwrap() error   { return io.ErrUnexpectedEOF }
+
+// refused makes the failure of an answer that is not the stream that was asked for.
+func (s *stream) refused() *failure.Failure {
+	t := time.AfterFunc(errorBody, func() { _ = s.response.Body.Close() })
+	defer t.Stop()
+	// What has come when the reading ends, however it ends, is what there is to say.
+	body, _ := io.ReadAll(io.LimitReader(s.response.Body, failure.MaxBody))
+	if s.ctx.Err() != nil {
+		return s.broken(s.ctx.Err())
+	}
+	if s.facts.Phase == failure.PhaseStream {
+		return s.stamp(s.mismatch(body))
+	}
+	return s.stamp(failure.FromResponse(s.facts, s.response.StatusCode, s.response.Header, body))
+}
+
+// mismatch is an answer of 2xx that is no event stream: an error object if it is one, else
+// another protocol, which no repetition makes right.
+func (s *stream) mismatch(body []byte) *failure.Failure {
+	f := failure.FromResponse(s.facts, s.response.StatusCode, s.response.Header, body)
+	if f.Class != failure.Unknown && !answers(body) {
+		return f
+	}
+	f.Class, f.Retryable, f.Rule, f.Source = failure.InvalidRequest, false, "protocol_mismatch", "no event stream where one was asked for"
+	f.NotBefore, f.Hint = time.Time{}, ""
+	f.Message = fmt.Sprintf("The provider answered with %q in place of an event stream.", s.response.Header.Get("Content-Type"))
+	return f
+}
+
+// answers reports whether the body is a whole answer of one of the dialects.
+func answers(body []byte) bool {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(body, &members) != nil {
+		return false
+	}
+	if e := members["error"]; e != nil && string(e) != "null" {
+		return false
+	}
+	for _, name := range []string{"choices", "output", "content", "candidates"} {
+		if members[name] != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// local makes a failure of our own, before anything was sent or in what we take.
+func (s *stream) local(rule, message string) *failure.Failure {
+	f := failure.NewLocal(rule, message)
+	if s.transfer == nil {
+		f.Delivered = llm.NeverSent
+	} else {
+		f.Delivered = s.transfer.delivery()
+	}
+	return s.stamp(f)
+}
+
+// stamp returns the failure with what the call knows about itself.
+func (s *stream) stamp(known *failure.Failure) *failure.Failure {
+	f := *known
+	f.Provider = cmp.Or(f.Provider, s.facts.Provider)
+	f.Dialect = cmp.Or(f.Dialect, s.facts.Dialect)
+	f.Model = cmp.Or(f.Model, s.facts.Model)
+	f.Phase = cmp.Or(f.Phase, s.facts.Phase)
+	if s.response != nil {
+		f.Status = cmp.Or(f.Status, s.response.StatusCode)
+		if f.RequestID == "" {
+			f.RequestID = failure.FromResponse(s.facts, s.response.StatusCode, s.response.Header, nil).RequestID
+		}
+	}
+	return &f
+}
+
+// refusedStream is a request over HTTP/2 that the server says it did not process: its stream
+// was refused (RFC 9113, section 8.7), or lies above the last one of a GOAWAY (section 6.8).
+type refusedStream struct{ error }
+
+func (e refusedStream) Unwrap() error { return e.error }
+
+// As fills what has the shape of net/http's stream errors, as those do themselves.
+func (e refusedStream) As(target any) bool {
+	v := reflect.ValueOf(target).Elem()
+	if v.Kind() != reflect.Struct || v.NumField() != 3 || !v.FieldByName("StreamID").IsValid() {
+		return false
+	}
+	code := v.FieldByName("Code")
+	if !code.CanUint() || !code.CanSet() {
+		return false
+	}
+	code.SetUint(7)
+	return true
+}
+
+// typed gives a type back to two errors that net/http flattens to text where a body cannot be
+// read again (shouldRetryRequest and setGoAway of its HTTP/2).
+func typed(err error) error {
+	text := err.Error()
+	if strings.Contains(text, "; REFUSED_STREAM; received from peer]") ||
+		strings.HasPrefix(text, "http2: Transport received GOAWAY from server ErrCode:") {
+		return refusedStream{err}
+	}
+	return err
+}
