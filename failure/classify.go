@@ -14,10 +14,12 @@ const farReset = time.Hour
 type verdict struct {
 	class        Class
 	rule, source string
-	strength     strength
-	keyInvalid   bool
-	perKey       bool
+	typed        bool // by a code or type that decides
+	long         bool // the window is a day or longer: a short bare delay is another window's
 }
+
+// unifiedStatus says whether a Claude plan's window is spent, whatever the words say.
+const unifiedStatus = "Anthropic-Ratelimit-Unified-Status"
 
 // conclude weighs the evidence. In order: the innermost layer whose code, type or words
 // decide, wrappers after what they quote; the answer's status; the labels that decide little.
@@ -26,12 +28,13 @@ func (e *evidence) conclude() *Failure {
 	out.Status = e.status
 	e.readWaits()
 	v := e.decide()
+	if v.class == RateLimited && e.header.Get(unifiedStatus) == "rejected" {
+		v = verdict{class: QuotaExhausted, rule: "header:" + unifiedStatus, source: "https://github.com/anthropics/claude-code/issues/71634"}
+	}
 	out.set(v.class, v.rule, v.source)
 	e.describe(out)
-	e.apply(out)
-	if v.class == AuthFailed && (v.keyInvalid || e.status == http.StatusUnauthorized) {
-		out.KeyInvalid = v.keyInvalid || e.status == http.StatusUnauthorized
-	}
+	e.apply(out, &v)
+	out.KeyInvalid = v.class == AuthFailed && (v.typed || e.status == http.StatusUnauthorized)
 	out.PerKey = perKey[v.rule]
 	out.Transport = e.transport
 	if e.denied != "" || e.transport == transportCertificate {
@@ -56,7 +59,7 @@ func (e *evidence) decide() verdict {
 	}
 	var weakest *codeRow
 	for i := len(e.layers) - 1; i >= 0 && weakest == nil; i-- {
-		weakest, _ = e.typed(&e.layers[i])
+		weakest = e.typed(&e.layers[i])
 	}
 	switch {
 	case e.html && e.status < 400 || e.status >= 300 && e.status < 400:
@@ -73,9 +76,9 @@ func (e *evidence) decide() verdict {
 
 // layer decides by one layer alone, if it can.
 func (e *evidence) layer(l *layer) (verdict, bool) {
-	row, code := e.typed(l)
+	row := e.typed(l)
 	if row != nil && row.strength == firm {
-		return row.verdict(code), true
+		return row.verdict(), true
 	}
 	vendor := l.vendor
 	if vendor == "" {
@@ -87,8 +90,8 @@ func (e *evidence) layer(l *layer) (verdict, bool) {
 			return verdict{class: s.class, rule: s.id(), source: s.source}, true
 		}
 		if l.message != "" && !e.html {
-			if w := deny(strings.ToLower(l.message[:min(len(l.message), maxRaw)]), e.statesWait()); w != nil {
-				return verdict{class: w.class, rule: w.id(), source: w.source}, true
+			if w := deny(strings.ToLower(l.message[:min(len(l.message), maxRaw)]), e.stated); w != nil {
+				return verdict{class: w.class, rule: w.id(), source: w.source, long: w.wait == otherWindow}, true
 			}
 			if e.facts.Phase != "" {
 				if q, kind, ok := quotedTransport(l.message, e.facts.Phase); ok && (row == nil || row.strength == weak) {
@@ -99,20 +102,19 @@ func (e *evidence) layer(l *layer) (verdict, bool) {
 		}
 	}
 	if row != nil && row.strength != weak {
-		return row.verdict(code), true
+		return row.verdict(), true
 	}
 	return verdict{}, false
 }
 
 // typed finds the row of the layer's most telling code or type: the first that is not weak,
 // else the first.
-func (e *evidence) typed(l *layer) (*codeRow, string) {
+func (e *evidence) typed(l *layer) *codeRow {
 	vendor := l.vendor
 	if vendor == "" {
 		vendor = e.vendor
 	}
 	var first *codeRow
-	var name string
 	for _, list := range [...][]string{l.codes, l.types} {
 		for _, c := range list {
 			r := lookup(c, vendor, e.facts.Phase)
@@ -122,13 +124,13 @@ func (e *evidence) typed(l *layer) (*codeRow, string) {
 			switch {
 			case r == nil:
 			case r.strength != weak:
-				return r, c
+				return r
 			case first == nil:
-				first, name = r, c
+				first = r
 			}
 		}
 	}
-	return first, name
+	return first
 }
 
 func (r *codeRow) id() string     { return "code:" + name(r.vendor) + ":" + r.code }
@@ -142,9 +144,8 @@ func name(vendor string) string {
 	return vendor
 }
 
-func (r *codeRow) verdict(string) verdict {
-	return verdict{class: r.class, rule: r.id(), source: r.source, strength: r.strength,
-		keyInvalid: r.class == AuthFailed && r.strength != weak}
+func (r *codeRow) verdict() verdict {
+	return verdict{class: r.class, rule: r.id(), source: r.source, typed: r.strength != weak, long: r.code == windowDay}
 }
 
 // byStatus decides by a status that tells something. 400, 422 and the like carry anything.
@@ -180,15 +181,14 @@ func (e *evidence) namesModel() bool {
 	return false
 }
 
-// byStop decides by the finish reason of an answer that came whole, where a stream was asked
-// for, or that holds nothing.
+// byStop decides by the finish reason of an answer that came whole where a stream was asked
+// for. F32: an answer where an error was due is nothing to retry.
 func (e *evidence) byStop() verdict {
-	switch canon(e.stopReason) {
-	case "":
-		return verdict{class: Unknown, rule: "protocol_mismatch", source: "an answer where a stream or an error was due"}
+	if r := lookup(e.stop, e.vendor, PhaseStream); r != nil {
+		return r.verdict()
 	}
-	if r := lookup(e.stopReason, e.vendor, PhaseStream); r != nil {
-		return r.verdict(e.stopReason)
+	if r := lookup(e.stop, "google", PhaseStream); r != nil {
+		return r.verdict()
 	}
 	return verdict{class: Unknown, rule: "protocol_mismatch", source: "an answer where a stream or an error was due"}
 }

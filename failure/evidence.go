@@ -2,6 +2,7 @@ package failure
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -28,19 +29,16 @@ type evidence struct {
 	layers []layer
 	waits  []wait
 
-	html       bool
-	raw        string
-	requestID  string
-	never      bool // the stated limit is zero: no wait opens it
-	denied     string
-	transport  string // what the network did, by a relay's words
-	inner      []innerHeaders
-	stopReason string // of a whole answer that came instead of a stream
-	answer     bool   // the body is a model's answer, not an error
+	html      bool
+	raw       string
+	requestID string
+	stated    bool // the words or the body state a wait
+	denied    string
+	transport string        // what the network did, by a relay's words
+	inner     []http.Header // headers that travel inside a body or an event
+	stop      string        // a finish reason
+	answer    bool          // the body is a model's answer, not an error
 }
-
-// innerHeaders are headers that travel inside a body or an event.
-type innerHeaders struct{ header http.Header }
 
 // gather reads what the headers say.
 func gather(f *Facts, h http.Header) *evidence {
@@ -97,7 +95,11 @@ func (e *evidence) text(s, vendor string, depth int) {
 	}
 	if title, ok := page(s); ok {
 		e.html = true
-		e.layers = append(e.layers, layer{vendor: vendor, message: title})
+		l := layer{vendor: vendor, message: title}
+		if e.status == 0 {
+			l.status = pageStatus(title)
+		}
+		e.layers = append(e.layers, l)
 		return
 	}
 	switch s[0] {
@@ -212,6 +214,21 @@ func page(s string) (title string, ok bool) {
 	return strings.TrimSpace(title), true
 }
 
+// pageStatus reads the status of an error page's title: "502 Bad Gateway", "host | 502: …".
+func pageStatus(title string) int {
+	if _, after, ok := strings.Cut(title, " | "); ok {
+		title = after
+	}
+	if len(title) < 3 {
+		return 0
+	}
+	n, err := strconv.Atoi(title[:3])
+	if err != nil || n < 400 || n >= 600 || len(title) > 3 && title[3] != ' ' && title[3] != ':' {
+		return 0
+	}
+	return n
+}
+
 func (e *evidence) value(n *node, vendor string, depth int) {
 	if depth > 12 {
 		return
@@ -228,148 +245,161 @@ func (e *evidence) value(n *node, vendor string, depth int) {
 	}
 }
 
-// object makes one layer of an error object, and further ones of what it wraps.
+// role is what a member of an error object is for.
+type role uint8
+
+const (
+	roleNone   role = iota
+	roleWords       // what a person reads
+	roleAside       // what a person reads where there is nothing better
+	roleCode        // names what went wrong
+	roleInner       // holds another error
+	roleAnswer      // belongs to a model's answer
+	roleStop        // says why a model stopped
+	roleID          // the request's id
+)
+
+// memberRoles is by folded name: statusCode, status_code and StatusCode are one.
+var memberRoles = map[string]role{
+	"message": roleWords, "msg": roleWords, "errormessage": roleWords, "errormsg": roleWords, "statusmsg": roleWords, "faultstring": roleWords,
+	"detail": roleAside, "errordescription": roleAside, "title": roleAside, "description": roleAside,
+	"code": roleCode, "errorcode": roleCode, "errcode": roleCode, "statuscode": roleCode, "status": roleCode, "httpstatus": roleCode,
+	"httpcode": roleCode, "rawstatuscode": roleCode, "reason": roleCode, "errorname": roleCode, "errortype": roleCode,
+	"type": roleCode, "exception": roleCode, "awstype": roleCode,
+	"innererror": roleInner, "response": roleInner, "fault": roleInner, "cause": roleInner, "body": roleInner,
+	"data": roleInner, "baseresp": roleInner, "incompletedetails": roleInner, "upstreamerror": roleInner, "metadata": roleInner,
+	"raw": roleInner, "lasterror": roleInner,
+	"choices": roleAnswer, "candidates": roleAnswer, "promptfeedback": roleAnswer,
+	"finishreason": roleStop, "blockreason": roleStop, "stopreason": roleStop,
+	"requestid": roleID, "xrequestid": roleID,
+}
+
+// object makes one layer of an error object, and further ones of what it quotes: what its
+// members hold lies deeper than itself, and what its message quotes lies deepest.
 func (e *evidence) object(n *node, vendor string, depth int) {
 	l := layer{vendor: vendor}
-	var second string // words to use where there is no message
-	var inner []*node
+	aside := ""
+	inner := make([]*node, 0, 4)
+	if m := n.get("metadata"); m != nil && m.kind == kindObject {
+		if v := vendorNamed(m.str("provider_name")); v != "" {
+			vendor = v // OpenRouter: whose error it passes on
+		}
+	}
 	for i := range n.kids {
-		k, v := n.keys[i], &n.kids[i]
-		switch canon(k) {
-		case "message", "msg", "errormessage", "statusmsg", "faultstring":
-			if v.kind == kindText && l.message == "" {
-				l.message = v.text
-			} else if v.kind == kindObject || v.kind == kindArray {
-				inner = append(inner, v)
-			}
-		case "detail", "errordescription", "title", "description":
-			if v.kind == kindText && (second == "" || canon(k) == "detail") {
-				second = v.text
-			} else if v.kind == kindObject || v.kind == kindArray {
-				inner = append(inner, v)
-			}
-		case "code", "errorcode", "errcode", "statuscode", "status", "httpstatus", "httpcode",
-			"rawstatuscode", "reason", "errorname", "errortype", "type", "exception":
-			if v.kind == kindObject {
-				inner = append(inner, v)
-				continue
-			}
-			e.code(&l, canon(k), v)
-		case "error":
+		key, v := canon(n.keys[i]), &n.kids[i]
+		r := memberRoles[key]
+		nested := v.kind == kindObject || v.kind == kindArray
+		switch {
+		case key == "error" && v.kind == kindText:
+			// A bare code (OAuth and its heirs), a label beside a message, or the words.
 			switch {
-			case v.kind == kindText && v.text != "" && !strings.ContainsAny(v.text, " {<[") && len(v.text) < 64:
+			case v.text != "" && len(v.text) < 64 && word(v.text):
 				l.codes = append(l.codes, v.text)
-			case v.kind == kindText && n.str("message") != "" && len(v.text) < 64:
+			case n.str("message") != "" && len(v.text) < 64:
 				l.types = append(l.types, v.text)
 			default:
 				inner = append(inner, v)
 			}
-		case "details":
-			if v.kind == kindArray {
-				e.details(v, &l)
-			} else if v.kind == kindObject {
-				inner = append(inner, v)
-			} else if second == "" {
-				second = v.text
-			}
-		case "errors", "innererror", "response", "fault", "cause", "body", "data", "baseresp",
-			"incompletedetails", "promptfeedback", "choices", "candidates", "upstreamerror":
-			if canon(k) == "choices" || canon(k) == "candidates" {
-				e.answer = true
-			}
+		case key == "error":
 			inner = append(inner, v)
-		case "metadata":
-			if p := n.get("metadata").str("provider_name"); p != "" {
-				if raw := n.get("metadata").get("raw"); raw != nil {
-					e.relay(&l, n)
-					defer e.value(raw, vendorNamed(p), depth+1)
-					continue
-				}
-			}
+		case key == "errors" && n.str("message") != "":
+			e.reasons(v, &l)
+		case key == "errors":
 			inner = append(inner, v)
-		case "headers":
+		case key == "details" && v.kind == kindArray:
+			e.details(v, &l)
+		case key == "details" && v.kind == kindText:
+			if aside == "" {
+				aside = v.text
+			}
+		case key == "details":
+			inner = append(inner, v)
+		case key == "headers":
 			e.eventHeaders(v)
-		case "finishreason", "blockreason", "stopreason":
-			e.stopReason = v.text
-		case "requestid", "xrequestid":
-			if e.requestID == "" && v.kind == kindText {
-				e.requestID = v.text
-			}
-		case "retryable":
+		case key == "retryable":
 			if n.str("cloudflare_error") == "true" && v.text == "false" {
 				e.denied = "retryable"
 			}
+		case r == roleNone:
+			e.bodyWait(key, v)
+		case r == roleStop:
+			e.stop = v.text
+		case r == roleID:
+			if e.requestID == "" && v.kind == kindText {
+				e.requestID = v.text
+			}
+		case r == roleAnswer:
+			e.answer = true
+			inner = append(inner, v)
+		case nested || r == roleInner:
+			inner = append(inner, v)
+		case r == roleWords:
+			if l.message == "" {
+				l.message = v.text
+			}
+		case r == roleAside:
+			if aside == "" || key == "detail" {
+				aside = v.text
+			}
 		default:
-			e.bodyWait(canon(k), v)
+			l.name(key, v)
 		}
 	}
 	if l.message == "" {
-		l.message = second
+		l.message = aside
 	}
 	words := l.message
-	if strings.ContainsAny(words, "{[:<|·") {
-		l.message = ""
-	}
+	l.message = ""
+	own := len(e.layers)
 	e.layers = append(e.layers, l)
-	at := len(e.layers)
 	for _, v := range inner {
 		e.value(v, vendor, depth+1)
 	}
-	if l.message == "" && words != "" {
-		e.unquote(words, vendor, depth, at-1)
-	}
+	e.unquote(words, vendor, depth, own)
 }
 
-// unquote reads a message that may quote another error. One that turns out to be a plain
-// sentence belongs to its own layer.
+// unquote reads a message, which may quote another error. A plain sentence stays with the
+// layer that said it.
 func (e *evidence) unquote(words, vendor string, depth, own int) {
 	before := len(e.layers)
 	e.text(words, vendor, depth+1)
 	if len(e.layers) == before+1 {
-		l := e.layers[before]
-		if l.message == strings.TrimSpace(words) && l.codes == nil && l.types == nil && l.status == 0 {
+		if l := &e.layers[before]; l.message == strings.TrimSpace(words) && l.codes == nil {
 			e.layers[own].message = l.message
 			e.layers = e.layers[:before]
 		}
 	}
 }
 
-// relay records that the object's own message is a relay's ("Provider returned error").
-func (e *evidence) relay(l *layer, n *node) {
-	if h := n.get("metadata").get("headers"); h != nil {
-		e.eventHeaders(h)
-	}
-}
-
-// code files a member that names what went wrong.
-func (e *evidence) code(l *layer, key string, v *node) {
+// name files a member that names what went wrong: a status, a code or a type.
+func (l *layer) name(key string, v *node) {
 	if v.text == "" || v.kind == kindNull || v.kind == kindBool {
 		return
 	}
-	if n, err := strconv.Atoi(v.text); err == nil {
-		if n >= 300 && n < 600 {
-			if l.status == 0 || key != "code" {
-				l.status = n
-			}
-			return
+	if n, err := strconv.Atoi(v.text); err == nil && n < 600 {
+		if n >= 300 && (l.status == 0 || key != "code") {
+			l.status = n
 		}
-		if n >= 100 && n < 300 || n == 0 {
-			return
-		}
+		return
 	}
-	switch key {
-	case "type", "errortype", "exception":
-		if v.text != "error" {
-			l.types = append(l.types, v.text)
-		}
-	case "status":
-		if v.text != "failed" && v.text != "error" {
-			l.codes = append(l.codes, v.text)
-		}
-	case "reason":
+	switch {
+	case v.text == "error" || v.text == "failed":
+	case key == "type" || key == "errortype" || key == "exception":
+		l.types = append(l.types, v.text)
+	case key == "reason":
 		l.codes = append([]string{v.text}, l.codes...)
 	default:
 		l.codes = append(l.codes, v.text)
+	}
+}
+
+// reasons reads the list of errors that stands beside a message (Google's older form): it
+// says less than the details do.
+func (e *evidence) reasons(list *node, l *layer) {
+	for i := range list.kids[:min(len(list.kids), 8)] {
+		if r := list.kids[i].str("reason"); r != "" {
+			l.types = append(l.types, r)
+		}
 	}
 }
 
@@ -387,11 +417,11 @@ func (e *evidence) details(list *node, l *layer) {
 		name := d.str("@type")
 		switch name[strings.LastIndexByte(name, '.')+1:] {
 		case "ErrorInfo":
-			if w := window(d.get("metadata").strOr("quota_limit")); w != "" {
-				typed = append(typed, w)
-			}
 			typed = append(typed, d.str("reason"))
 			if m := d.get("metadata"); m != nil {
+				if w := window(m.str("quota_limit")); w != "" {
+					typed = append(typed, w)
+				}
 				for j, k := range m.keys {
 					e.bodyWait(canon(k), &m.kids[j])
 				}
@@ -403,7 +433,7 @@ func (e *evidence) details(list *node, l *layer) {
 						typed = append([]string{w}, typed...)
 					}
 					if v.kids[j].str("quotaValue") == "0" {
-						e.never = true
+						typed = append([]string{windowDay}, typed...)
 					}
 				}
 			}
@@ -418,20 +448,14 @@ func (e *evidence) details(list *node, l *layer) {
 			}
 		}
 	}
-	// A day that is spent decides, whatever minute is spent beside it.
-	for i, t := range typed {
-		if t == windowDay && i > 0 {
+	// A day that is spent decides, whatever minute is spent beside it; a window decides before
+	// the reason beside it.
+	for _, w := range [...]string{windowMinute, windowDay} {
+		if i := slices.Index(typed, w); i > 0 {
 			typed[0], typed[i] = typed[i], typed[0]
 		}
 	}
 	l.codes = append(typed, l.codes...)
-}
-
-func (n *node) strOr(key string) string {
-	if n == nil {
-		return ""
-	}
-	return n.str(key)
 }
 
 // The windows of Google's quota ids, as codes of the table.

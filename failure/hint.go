@@ -49,7 +49,7 @@ func (e *evidence) stamp(s, source string) {
 
 // apply puts the latest binding wait on the failure, and makes a rate failure that is told to
 // stay away for more than an hour a spent quota.
-func (e *evidence) apply(out *Failure) {
+func (e *evidence) apply(out *Failure, v *verdict) {
 	switch {
 	case out.Class.Retryable(), out.Class == QuotaExhausted, out.Class == SpendLimitExceeded:
 	default:
@@ -58,7 +58,7 @@ func (e *evidence) apply(out *Failure) {
 	var best wait
 	for _, w := range e.waits {
 		// A bare delay beside a spent day or an allowance of none belongs to another window.
-		if w.plain && out.Class == QuotaExhausted && w.at.Sub(e.now) <= farReset && e.otherWindow(out) {
+		if w.plain && v.long && w.at.Sub(e.now) <= farReset {
 			continue
 		}
 		if best.source == "" || w.at.After(best.at) {
@@ -75,26 +75,18 @@ func (e *evidence) apply(out *Failure) {
 	}
 }
 
-// otherWindow reports whether a spent quota is known to be of a longer window than a short
-// delay beside it.
-func (e *evidence) otherWindow(out *Failure) bool {
-	return e.never || out.Rule == "code:any:"+windowDay || strings.HasPrefix(out.Rule, "words:")
-}
-
-// statesWait reports whether the failure says itself when it will be over.
-func (e *evidence) statesWait() bool { return len(e.waits) > 0 }
-
-// readWaits collects what headers and prose state. Fields of the body were read with it.
+// readWaits collects what prose and headers state. Fields of the body were read with it.
 func (e *evidence) readWaits() {
 	inBody := len(e.waits) > 0
-	e.headerWaits(e.header, inBody)
-	for _, h := range e.inner {
-		e.headerWaits(h.header, inBody)
-	}
 	for i := range e.layers {
 		if m := e.layers[i].message; m != "" && !e.html {
 			e.proseWait(m)
 		}
+	}
+	e.stated = len(e.waits) > 0
+	e.headerWaits(e.header, inBody)
+	for _, h := range e.inner {
+		e.headerWaits(h, inBody)
 	}
 }
 
@@ -204,7 +196,7 @@ func (e *evidence) eventHeaders(n *node) {
 			h.Set(k, v.kids[0].text)
 		}
 	}
-	e.inner = append(e.inner, innerHeaders{h})
+	e.inner = append(e.inner, h)
 }
 
 // bodyWait reads a member of a body that states a wait. Others are ignored.

@@ -33,14 +33,22 @@ type sentenceRow struct {
 }
 
 // wordsRow denies a retry: every phrase of words (separated by +, in lower case) is in the
-// message. Its class is never retryable. unlessWait: the words mean that only where no wait
-// is stated beside them.
+// message. Its class is never retryable.
 type wordsRow struct {
-	words      string
-	class      Class
-	unlessWait bool
-	source     string
+	words  string
+	class  Class
+	wait   waitRule
+	source string
 }
+
+// waitRule says what a wait stated beside the words means.
+type waitRule uint8
+
+const (
+	anyWait     waitRule = iota // it is the wait of what the words speak of
+	unlessWait                  // the words do not hold beside it
+	otherWindow                 // if short, it is another window's
+)
 
 type compiledSentence struct {
 	sentenceRow
@@ -136,7 +144,7 @@ func known(message, vendor string) *sentenceRow {
 func deny(message string, waits bool) *wordsRow {
 	for i := range wordsIndex {
 		r := &wordsIndex[i]
-		if r.unlessWait && waits {
+		if r.wait == unlessWait && waits {
 			continue
 		}
 		found := true
@@ -160,42 +168,46 @@ type vendorRow struct {
 	names, hosts   string // separated by spaces
 }
 
-var (
-	vendorByName = make(map[string]string)
-	vendorParent = make(map[string]string)
-	vendorHosts  [][2]string
-)
+var vendors = indexVendors()
 
-var _ = func() bool {
+type vendorIndex struct {
+	byName, parent map[string]string
+	hosts          []vendorHost
+}
+
+type vendorHost struct{ suffix, vendor string }
+
+func indexVendors() vendorIndex {
+	x := vendorIndex{byName: make(map[string]string), parent: make(map[string]string)}
 	for _, r := range vendorRows {
-		vendorParent[r.vendor] = r.parent
-		vendorByName[canon(r.vendor)] = r.vendor
+		x.parent[r.vendor] = r.parent
+		x.byName[canon(r.vendor)] = r.vendor
 		for n := range strings.FieldsSeq(r.names) {
-			vendorByName[n] = r.vendor
+			x.byName[n] = r.vendor
 		}
 		for h := range strings.FieldsSeq(r.hosts) {
-			vendorHosts = append(vendorHosts, [2]string{h, r.vendor})
+			x.hosts = append(x.hosts, vendorHost{h, r.vendor})
 		}
 	}
-	return true
-}()
+	return x
+}
 
-func family(vendor string) string { return vendorParent[vendor] }
+func family(vendor string) string { return vendors.parent[vendor] }
 
 // vendorNamed returns the vendor of a name, or "".
-func vendorNamed(name string) string { return vendorByName[canon(name)] }
+func vendorNamed(name string) string { return vendors.byName[canon(name)] }
 
 // vendorOf recognises the vendor behind an endpoint: by its host, else by the configured
-// name, else by the dialect that only its maker's endpoints speak.
+// name. The dialect says nothing: everybody speaks everybody's.
 func vendorOf(f *Facts) string {
 	host := f.Host
-	for _, h := range vendorHosts {
-		if host == h[0] || strings.HasSuffix(host, "."+h[0]) {
-			return h[1]
+	if i := strings.LastIndexByte(host, ':'); i >= 0 && !strings.HasSuffix(host, "]") {
+		host = host[:i]
+	}
+	for _, h := range vendors.hosts {
+		if rest, ok := strings.CutSuffix(host, h.suffix); ok && (rest == "" || strings.HasSuffix(rest, ".") || strings.HasSuffix(rest, "-")) {
+			return h.vendor
 		}
 	}
-	if v := vendorNamed(f.Provider); v != "" {
-		return v
-	}
-	return ""
+	return vendorNamed(f.Provider)
 }

@@ -16,20 +16,21 @@ var wrapperRows = []wrapperRow{
 	{"{exception}: {vendor}Exception - {rest}", "https://docs.litellm.ai/docs/exception_mapping"},
 	{"{vendor}Exception - {rest}", "https://docs.litellm.ai/docs/exception_mapping"},
 	{"API returned unexpected status code: {status}: {rest}", "https://github.com/tmc/langchaingo/blob/main/llms/openai/internal/openaiclient/chat.go"},
-	{"API error (status {status} *): {code}: {rest}", "https://github.com/Anantys-oss/koan/issues/2412"},
-	{"API error (status {status} *): {rest}", "https://github.com/Anantys-oss/koan/issues/2412"},
+	{"API error (status {status} {reason}): {code}: {rest}", "https://github.com/Anantys-oss/koan/issues/2412"},
+	{"API error (status {status} {reason}): {rest}", "https://github.com/Anantys-oss/koan/issues/2412"},
 	{"API Error: {status} {rest}", "https://github.com/anthropics/claude-code/issues/8118"},
 	{"Error code: {status} - {rest}", "https://github.com/openai/openai-python/blob/main/src/openai/_client.py"},
-	{"error, status code: {status}, status: *, message: {rest}", "https://github.com/sashabaranov/go-openai/blob/master/error.go"},
+	{"error, status code: {status}, status: {reason}, message: {rest}", "https://github.com/sashabaranov/go-openai/blob/master/error.go"},
 	{"error, status code: {status}, message: {rest}", "https://github.com/sashabaranov/go-openai/blob/master/error.go"},
 	{"HTTP {status} ({code})\n{rest}", "https://github.com/openai/openai-dotnet/issues/55"},
 	{"HTTP {status} (*: {code})\n{rest}", "https://github.com/openai/openai-dotnet/issues/55"},
 	{"HTTP code {status} from API ({rest}", "https://github.com/Helicone/helicone/issues/798"},
+	{"HTTP {status} ({status}) {rest}", "https://github.com/alex-wolf-ps/dbchatprov2/issues/2"},
 	{"HTTP {status}: {rest}", "https://github.com/nearai/ironclaw/issues/1994"},
-	{"HTTP {status} *: {rest}", "https://github.com/nearai/ironclaw/issues/1994"},
+	{"HTTP {status} {reason}: {rest}", "https://github.com/nearai/ironclaw/issues/1994"},
 	{"Request failed with status code {status}: {rest}", "https://github.com/axios/axios/blob/v1.x/lib/core/settle.js"},
-	{"unexpected status {status} *: {rest}", "https://github.com/openai/codex/issues/9278"},
-	{"exceeded retry limit, last status: {status} {rest}", "https://github.com/openai/codex/issues/3002"},
+	{"unexpected status {status} {reason}: {rest}", "https://github.com/openai/codex/issues/9278"},
+	{"exceeded retry limit, last status: {status} {reason}", "https://github.com/openai/codex/issues/3002"},
 	{"stream error: {rest}", "https://github.com/openai/codex/issues/3764"},
 	{"stream disconnected before completion: {rest}", "https://github.com/openai/codex/issues/3764"},
 	{"Failed after * attempts. Last error: {rest}", "https://github.com/vercel/ai/blob/main/packages/ai/src/util/retry-with-exponential-backoff.ts"},
@@ -51,7 +52,7 @@ var wrapperRows = []wrapperRow{
 	{"[GoogleGenerativeAI Error]: Error fetching from *: [{status} *] {rest}", "https://github.com/google-gemini/deprecated-generative-ai-js/blob/main/packages/main/src/requests/request.ts"},
 	{"{status} {google} {rest}", "https://github.com/googleapis/python-genai/blob/main/google/genai/errors.py"},
 	{"got status: {google}. {rest}", "https://github.com/googleapis/js-genai/blob/main/src/errors.ts"},
-	{"got status: {status} *. {rest}", "https://github.com/googleapis/js-genai/blob/main/src/errors.ts"},
+	{"got status: {status} {reason}. {rest}", "https://github.com/googleapis/js-genai/blob/main/src/errors.ts"},
 	{"{code} · response.failed · {rest}", "https://github.com/james-6-23/codex2api/issues/310"},
 	{"message: {rest} type: * param: * code: *", "https://github.com/agi-merge/waggle-dance/issues/53"},
 	{"[{number}][{rest}", "https://github.com/NanmiCoder/cc-haha/issues/1266"},
@@ -107,6 +108,7 @@ func unwrap(s string) (layer, string, bool) {
 			switch hole {
 			case "rest":
 				rest = text
+				return true
 			case "status":
 				n, err := strconv.Atoi(text)
 				l.status = n
@@ -117,6 +119,11 @@ func unwrap(s string) (layer, string, bool) {
 			case "google":
 				l.codes = append(l.codes, text)
 				return word(text) && strings.ToUpper(text) == text && !isDigits(text)
+			case "reason":
+				if rest == "" {
+					rest = text
+				}
+				return phrase(text)
 			case "number":
 				l.codes = append(l.codes, text)
 				return isDigits(text)
@@ -138,6 +145,16 @@ func unwrap(s string) (layer, string, bool) {
 		}
 	}
 	return layer{}, "", false
+}
+
+// phrase reports whether a text could be a status line's reason.
+func phrase(s string) bool {
+	for i := range len(s) {
+		if !isAlpha(s[i]) && s[i] != ' ' && s[i] != '-' && s[i] != '\'' {
+			return false
+		}
+	}
+	return len(s) < 48
 }
 
 // word reports whether a text could be a code: letters, digits and separators.
