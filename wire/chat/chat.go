@@ -24,8 +24,8 @@ import (
 // Codec speaks the dialect. The zero value asks for usage, which most servers must be asked
 // for.
 type Codec struct {
-	// Strict leaves out stream_options, for servers that refuse it and send usage unasked
-	// (Mistral).
+	// Strict is for Mistral, which refuses stream_options, sends usage unasked, and takes call
+	// ids of nine letters and digits alone.
 	Strict bool
 }
 

@@ -133,6 +133,40 @@ func TestEncodeRefuses(t *testing.T) {
 	}
 }
 
+func TestCallIDs(t *testing.T) {
+	for _, c := range []struct {
+		codec      chat.Codec
+		id         string
+		want, kept int
+	}{
+		{id: "call_DdmO9pD3xa9XTPNJ32zg2hcA", kept: 29},
+		{id: strings.Repeat("x", 41), want: 40},
+		{codec: chat.Codec{Strict: true}, id: "D681PevKs", kept: 9},
+		{codec: chat.Codec{Strict: true}, id: "call_1234", want: 9},
+		{codec: chat.Codec{Strict: true}, id: "toolu_01A09q90qw90lq917835lq9", want: 9},
+	} {
+		body, err := c.codec.Encode(&llm.Request{Messages: []llm.Message{
+			{Role: llm.RoleUser, Parts: []llm.Part{llm.Text("a")}},
+			{Role: llm.RoleAssistant, Parts: []llm.Part{{Kind: llm.PartToolCall, CallID: c.id, Name: "t"}}},
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b struct {
+			Messages []struct {
+				ToolCallID string `json:"tool_call_id"`
+			}
+		}
+		if err := json.Unmarshal(body, &b); err != nil {
+			t.Fatal(err)
+		}
+		got := b.Messages[len(b.Messages)-1].ToolCallID
+		if len(got) != c.want+c.kept || (c.kept > 0) != (got == c.id) {
+			t.Errorf("%+v: %q", c, got)
+		}
+	}
+}
+
 // Thinking goes back in the field it came in, while the turn goes on, and not after.
 func TestThinkingGoesBackWithinItsTurn(t *testing.T) {
 	out := new(llm.Output)

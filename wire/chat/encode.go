@@ -2,7 +2,9 @@ package chat
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -100,7 +102,7 @@ func (c Codec) Encode(req *llm.Request) ([]byte, error) {
 		out.MaxTokens = req.MaxOutputTokens
 	}
 	var err error
-	if out.Messages, err = messages(req); err != nil {
+	if out.Messages, err = messages(req, c.callID); err != nil {
 		return nil, err
 	}
 	if out.Tools, err = tools(req); err != nil {
@@ -192,12 +194,31 @@ func tools(req *llm.Request) ([]any, error) {
 	return out, nil
 }
 
-func messages(req *llm.Request) ([]message, error) {
-	var out []message
+// callID makes other makers' ids acceptable: OpenAI takes 40 characters, Mistral exactly nine
+// letters and digits.
+func (c Codec) callID(id string) string {
+	const most, strict = 40, 9
+	sum := sha256.Sum256([]byte(id))
+	short := hex.EncodeToString(sum[:])
+	switch {
+	case c.Strict && (len(id) != strict || strings.ContainsFunc(id, notAlphanumeric)):
+		return short[:strict]
+	case len(id) > most:
+		return short[:most]
+	}
+	return id
+}
+
+func notAlphanumeric(r rune) bool {
+	return !('0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z')
+}
+
+func messages(req *llm.Request, callID func(string) string) ([]message, error) {
+	out := []message{}
 	if req.System != "" {
 		out = append(out, message{Role: "system", Content: req.System})
 	}
-	turns := history.Turns(req.Messages, history.Rules{Keep: keep})
+	turns := history.Turns(req.Messages, history.Rules{Keep: keep, CallID: callID})
 	said := 0 // index of the last turn in which the user says something
 	for i, t := range turns {
 		if t.Role == llm.RoleUser && len(t.Parts) > 0 && t.Parts[len(t.Parts)-1].Kind != llm.PartToolResult {
