@@ -61,11 +61,9 @@ type Budget struct {
 	Cancelled bool
 }
 
-// Trace learns what happened. Its methods are called in order by the goroutine of Do; an
-// error ends the step, because a decision that is not stored must not be acted on.
+// Trace learns what was decided. It is called in order by the goroutine of Do; an error ends
+// the step, because a decision that is not stored must not be acted on.
 type Trace interface {
-	// Opened: the attempt is about to be read.
-	Opened(ctx context.Context, attempt string) error
 	// Decided: the attempt failed, and this is what follows.
 	Decided(ctx context.Context, attempt string, f *failure.Failure, d Decision) error
 }

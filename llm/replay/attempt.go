@@ -63,32 +63,22 @@ func newAttempt(ctx context.Context, g *Gate, id string, remote bool) *Attempt {
 // ID returns the attempt's id in the ledger.
 func (a *Attempt) ID() string { return a.id }
 
-// End is how an attempt ended: *Done, *Held or *Shown.
-type End interface{ end() }
-
-// Done is an attempt whose terminal event came: everything was published, and is sealed.
-type Done struct{ Output llm.Output }
-
-// Held is an attempt that failed before anything was published. Exactly one of its methods
-// is to be called.
-type Held struct{ broken }
-
-// Shown is an attempt that failed after something was published, or may have been. There is
-// no way to discard it.
-type Shown struct{ broken }
-
-func (*Done) end()  {}
-func (*Held) end()  {}
-func (*Shown) end() {}
-
-type broken struct {
+// Broken is an attempt that did not come to its terminal event.
+type Broken struct {
 	// Err is the provider's failure, the context's cause, the sink's or the ledger's error,
 	// or ErrOverflow.
 	Err error
 	// Evidence is what the ledger says about the attempt after its seal.
 	Evidence Evidence
-	a        *Attempt
+	// Held is the right to discard the attempt. It is nil once something was published, or
+	// may have been.
+	Held *Held
+
+	a *Attempt
 }
+
+// Held is an attempt of which nothing was published.
+type Held struct{ a *Attempt }
 
 // Discard drops the attempt without a trace for observers.
 func (h *Held) Discard() {
@@ -99,7 +89,7 @@ func (h *Held) Discard() {
 // Keep publishes the text and thinking that was held, once, marked as interrupted for the
 // given reason, and returns all that was published. Of a held tool call it tells only that
 // there was one. Where nothing was held, nothing is published and nothing marked.
-func (b *broken) Keep(reason string) (llm.Output, error) {
+func (b *Broken) Keep(reason string) (llm.Output, error) {
 	a := b.a
 	a.staged.settle()
 	kept := a.staged.events[:0]
@@ -125,18 +115,22 @@ func (b *broken) Keep(reason string) (llm.Output, error) {
 	return b.finish(reason)
 }
 
-// Cut ends what was shown: it is marked as interrupted, and what was held is dropped.
-func (s *Shown) Cut(reason string) (llm.Output, error) {
-	s.a.staged.drop()
-	return s.finish(reason)
+// Cut drops what was held. What was shown before is marked as interrupted for the given
+// reason, and returned.
+func (b *Broken) Cut(reason string) (llm.Output, error) {
+	b.a.staged.drop()
+	if !b.a.shown {
+		return b.a.out, nil
+	}
+	return b.finish(reason)
 }
 
-func (b *broken) finish(reason string) (llm.Output, error) {
+func (b *Broken) finish(reason string) (llm.Output, error) {
 	a := b.a
 	ctx, cancel := a.afterwards()
 	defer cancel()
 	if a.ended {
-		return a.out, nil
+		return a.out, nil // the terminal event is out: what is missing is only its seal
 	}
 	a.staged.events = append(a.staged.events, llm.Event{Kind: llm.EventInterrupted, Text: reason})
 	if err := a.publish(ctx); err != nil {
@@ -146,9 +140,9 @@ func (b *broken) finish(reason string) (llm.Output, error) {
 }
 
 // Run reads the attempt's stream to its end and publishes what the terms allow. It returns
-// when the attempt has ended and is sealed, at once when the context given to Gate.Open is
-// done. It may be called once.
-func (a *Attempt) Run(sink Sink, t Terms) End {
+// all that was published, or how the attempt broke; either way the attempt is sealed. It
+// returns at once when the context given to Gate.Open is done. It may be called once.
+func (a *Attempt) Run(sink Sink, t Terms) (llm.Output, *Broken) {
 	defer a.cancel()
 	a.sink, a.terms = sink, t
 	a.staged.raw = t.Raw
@@ -227,7 +221,7 @@ func (a *Attempt) Run(sink Sink, t Terms) End {
 
 // failed ends an attempt whose stream broke. What came before the failure and is held by
 // nothing is published first, so that the outcome does not depend on how the bytes arrived.
-func (a *Attempt) failed(err error) End {
+func (a *Attempt) failed(err error) (llm.Output, *Broken) {
 	if errors.Is(err, io.EOF) {
 		err = io.ErrUnexpectedEOF // no terminal event came before it
 	}
@@ -239,7 +233,7 @@ func (a *Attempt) failed(err error) End {
 
 // done ends an attempt whose terminal event came: what is staged, tool calls included, is
 // published with it.
-func (a *Attempt) done(e *llm.Event) End {
+func (a *Attempt) done(e *llm.Event) (llm.Output, *Broken) {
 	a.heard.Add(e)
 	if err := a.staged.add(e); err != nil {
 		return a.broken(err)
@@ -256,15 +250,15 @@ func (a *Attempt) done(e *llm.Event) End {
 	if err := a.seal(ctx, Seal{OK: true}); err != nil {
 		return a.broken(err)
 	}
-	return &Done{a.out}
+	return a.out, nil
 }
 
 // broken seals the attempt and reads back what the ledger makes of it. Without an answer of
 // the ledger the evidence is missing, and so not safe.
-func (a *Attempt) broken(err error) End {
+func (a *Attempt) broken(err error) (llm.Output, *Broken) {
 	ctx, cancel := a.afterwards()
 	defer cancel()
-	b := broken{Err: err, a: a}
+	b := &Broken{Err: err, a: a}
 	var d llm.Delivered
 	s := Seal{}
 	if errors.As(err, &d) {
@@ -278,10 +272,10 @@ func (a *Attempt) broken(err error) End {
 		b.Evidence = Evidence{}
 		b.Err = errors.Join(err, lerr)
 	}
-	if a.shown {
-		return &Shown{b}
+	if !a.shown {
+		b.Held = &Held{a}
 	}
-	return &Held{b}
+	return a.out, b
 }
 
 // afterwards is the context of what must be written down even when the attempt was
@@ -378,14 +372,14 @@ func (a *Attempt) publish(ctx context.Context) error {
 	err := a.sink.Append(ctx, a.staged.events)
 	a.staged.drop()
 	if err != nil {
-		return fmt.Errorf("publish: %w", err)
+		return fmt.Errorf("%w: publish: %w", ErrOurs, err)
 	}
 	return nil
 }
 
 func (a *Attempt) mark(ctx context.Context, effects Reasons) error {
 	if err := a.ledger.Mark(ctx, a.scope, a.id, effects); err != nil {
-		return fmt.Errorf("mark the attempt: %w", err)
+		return fmt.Errorf("%w: mark the attempt: %w", ErrOurs, err)
 	}
 	a.marks |= effects
 	return nil
@@ -395,7 +389,7 @@ func (a *Attempt) seal(ctx context.Context, s Seal) error {
 	s.Marks, s.Published = a.marks, a.published
 	s.Usage, s.Model, s.ID = a.heard.Usage, a.heard.Model, a.heard.ID
 	if err := a.ledger.Seal(ctx, a.scope, a.id, s); err != nil {
-		return fmt.Errorf("seal the attempt: %w", err)
+		return fmt.Errorf("%w: seal the attempt: %w", ErrOurs, err)
 	}
 	return nil
 }

@@ -20,6 +20,9 @@ const (
 // own limit, not the provider's failure.
 var ErrOverflow = errors.New("more output than may be held back")
 
+// ErrOurs wraps what our own side could not do: the sink's and the ledger's errors.
+var ErrOurs = errors.New("our own side failed")
+
 // HoldMode says until when a transaction keeps content provisional.
 type HoldMode uint8
 

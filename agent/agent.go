@@ -1,0 +1,177 @@
+// Package agent runs the loop of one run: a model call, its output committed, the tools it
+// asks for, their results committed, the next call.
+//
+// It promises: an output is committed before any of its tools starts; a tool call is recorded
+// before it starts, starts at most once, and its stored result is used where there is one; no
+// model call goes out but through recovery.Do. It refuses to decide what a failure means and
+// keeps nothing itself: the Journal does.
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/reprise-run/reprise/failure"
+	"github.com/reprise-run/reprise/llm"
+	"github.com/reprise-run/reprise/llm/replay"
+	"github.com/reprise-run/reprise/recovery"
+)
+
+// Tool is something that a model may ask us to do.
+type Tool interface {
+	Spec() llm.Tool
+	// Effect reports whether running the tool may change anything outside.
+	Effect() bool
+	// Run carries the call out. Its error is told to the model as the call's result.
+	Run(ctx context.Context, arguments json.RawMessage) ([]llm.Part, error)
+}
+
+// Call is one tool call of a step.
+type Call struct {
+	Step      int
+	ID        string
+	Name      string
+	Arguments string
+	Effect    bool
+}
+
+// Journal is the durable story of a run. Each method returns when its change is stored.
+type Journal interface {
+	// Output commits the output of a step.
+	Output(ctx context.Context, step int, r recovery.Reply) error
+	// Start records a call before its tool starts. Where the call has a result already, it
+	// returns that result, and the tool must not start. ErrUnknownOutcome: the call was
+	// started before, and nobody knows how it ended.
+	Start(ctx context.Context, c Call) (result *llm.Part, err error)
+	// End stores the result of a call.
+	End(ctx context.Context, c Call, result llm.Part) error
+	// Results commits the results of a step, in call order.
+	Results(ctx context.Context, step int, results []llm.Part) error
+}
+
+// ErrUnknownOutcome is a tool call of which nobody knows whether it has happened.
+var ErrUnknownOutcome = errors.New("the outcome of a tool call is not known")
+
+// Run is one execution of the agent.
+type Run struct {
+	Scope    llm.Scope // of the run; Step is set by the loop
+	Ledger   replay.Ledger
+	Origin   replay.Origin
+	Sink     func(step int) replay.Sink // where a step's output goes
+	Journal  Journal
+	Plan     recovery.Plan
+	Tools    []Tool
+	MaxSteps int
+	// Request is the conversation so far. Its last message may be an output whose calls have
+	// no results yet: then the loop begins with them.
+	Request llm.Request
+	// Step is the first step that is not committed.
+	Step int
+}
+
+// Do runs the loop until the model asks for no more tools. Its error is a
+// *recovery.Stopped, or what the journal answered.
+func (r *Run) Do(ctx context.Context) error {
+	tools := map[string]Tool{}
+	for _, t := range r.Tools {
+		spec := t.Spec()
+		tools[spec.Name] = t
+		r.Request.Tools = append(r.Request.Tools, spec)
+	}
+	step := r.Step
+	if n := len(r.Request.Messages); n > 0 && r.Request.Messages[n-1].Role == llm.RoleAssistant {
+		if calls := callsOf(r.Request.Messages[n-1].Parts); len(calls) > 0 {
+			if err := r.act(ctx, step-1, calls, tools); err != nil {
+				return err
+			}
+		}
+	}
+	for ; ; step++ {
+		if step >= r.MaxSteps {
+			return &recovery.Stopped{Failure: failure.NewLocal("max_steps",
+				fmt.Sprintf("The run has used its %d steps and the model still asks for tools.", r.MaxSteps))}
+		}
+		scope := r.Scope
+		scope.Step = step
+		gate := replay.New(scope, r.Ledger, r.Origin)
+		reply, err := recovery.Do(ctx, r.Plan, gate, r.Sink(step), &r.Request)
+		if err != nil {
+			return err
+		}
+		r.Plan.Requests = 0 // what earlier claims sent belongs to the step that is now committed
+		if err := r.Journal.Output(ctx, step, reply); err != nil {
+			return fmt.Errorf("commit the output of step %d: %w", step, err)
+		}
+		parts := reply.Output.Parts()
+		r.Request.Messages = append(r.Request.Messages, llm.Message{Role: llm.RoleAssistant, Parts: parts})
+		calls := callsOf(parts)
+		if len(calls) == 0 {
+			return nil
+		}
+		if err := r.act(ctx, step, calls, tools); err != nil {
+			return err
+		}
+	}
+}
+
+// act runs a step's tools, one after the other, and commits their results.
+func (r *Run) act(ctx context.Context, step int, calls []llm.Part, tools map[string]Tool) error {
+	results := make([]llm.Part, 0, len(calls))
+	for _, p := range calls {
+		t := tools[p.Name]
+		c := Call{Step: step, ID: p.CallID, Name: p.Name, Arguments: p.Arguments, Effect: t != nil && t.Effect()}
+		stored, err := r.Journal.Start(ctx, c)
+		if err != nil {
+			return fmt.Errorf("record the call of %s: %w", c.Name, err)
+		}
+		if stored != nil {
+			results = append(results, *stored)
+			continue
+		}
+		result := llm.Part{Kind: llm.PartToolResult, CallID: c.ID, Name: c.Name}
+		result.Content, err = run(ctx, t, c)
+		if err != nil {
+			result.IsError = true
+			result.Content = append(result.Content, llm.Text(err.Error()))
+		}
+		if err := r.Journal.End(context.WithoutCancel(ctx), c, result); err != nil {
+			return fmt.Errorf("store the result of %s: %w", c.Name, err)
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		results = append(results, result)
+	}
+	if err := r.Journal.Results(ctx, step, results); err != nil {
+		return fmt.Errorf("commit the results of step %d: %w", step, err)
+	}
+	r.Request.Messages = append(r.Request.Messages, llm.Message{Role: llm.RoleTool, Parts: results})
+	return nil
+}
+
+func run(ctx context.Context, t Tool, c Call) ([]llm.Part, error) {
+	if t == nil {
+		return nil, fmt.Errorf("there is no tool named %q", c.Name)
+	}
+	arguments := json.RawMessage(c.Arguments)
+	if c.Arguments == "" {
+		arguments = json.RawMessage("{}")
+	}
+	if !json.Valid(arguments) {
+		return nil, errors.New("the arguments are not valid JSON; the tool was not run")
+	}
+	return t.Run(ctx, arguments)
+}
+
+// callsOf returns the calls that may be run: whole ones.
+func callsOf(parts []llm.Part) []llm.Part {
+	var calls []llm.Part
+	for _, p := range parts {
+		if p.Kind == llm.PartToolCall && !p.Cut {
+			calls = append(calls, p)
+		}
+	}
+	return calls
+}

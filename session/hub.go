@@ -1,0 +1,288 @@
+package session
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/reprise-run/reprise/llm"
+)
+
+// Bounds of the hub. Whoever falls further behind starts again from a snapshot.
+const (
+	ringFrames = 8192     // kept for observers that come back
+	ringBytes  = 16 << 20 // of their data
+	behind     = 1024     // frames that may wait for one observer
+)
+
+// Frame is one event as an observer gets it. ID is where to resume; it is empty for events
+// that are not in the log. Data is one JSON Event, shared: it must not be changed.
+type Frame struct {
+	ID   string
+	Data []byte
+}
+
+// hub spreads the log over this node's observers, and keeps what they need to start or to
+// come back: the newest frames, and the output of the runs that are going on. Safe for
+// concurrent use; it never waits for an observer.
+type hub struct {
+	incarnation string
+
+	mu    sync.Mutex
+	seq   uint64 // of the last record
+	ring  []ringFrame
+	bytes int
+	live  map[RunID]*liveRun
+	ended []endedRun
+	subs  map[*subscriber]struct{}
+}
+
+type ringFrame struct {
+	seq     uint64
+	session ID // empty: for everybody
+	frame   Frame
+}
+
+type liveRun struct {
+	session ID
+	output  *Output  // merged; of the run's newest step
+	raw     [][]byte // records that are not merged yet
+}
+
+type endedRun struct {
+	session ID
+	run     RunID
+	at      Time
+}
+
+type subscriber struct {
+	session ID
+	frames  chan Frame
+	lost    chan struct{} // closed when frames were lost
+}
+
+func newHub(incarnation string) *hub {
+	return &hub{incarnation: incarnation, live: map[RunID]*liveRun{}, subs: map[*subscriber]struct{}{}}
+}
+
+// record takes the log's next record in. It is called by one goroutine.
+func (h *hub) record(r Record) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if r.Seq <= h.seq {
+		return nil
+	}
+	h.seq = r.Seq
+	rf := ringFrame{seq: r.Seq, frame: Frame{ID: h.id(r.Seq), Data: r.Data}}
+	if r.Run != "" {
+		rf.session = r.Session
+		l := h.live[r.Run]
+		if l == nil {
+			l = &liveRun{session: r.Session}
+			h.live[r.Run] = l
+		}
+		l.raw = append(l.raw, r.Data)
+	} else if err := h.lifecycle(r.Data); err != nil {
+		return fmt.Errorf("record %d: %w", r.Seq, err)
+	}
+	h.keep(rf)
+	for s := range h.subs {
+		if rf.session == "" || rf.session == s.session {
+			h.send(s, rf.frame)
+		}
+	}
+	return nil
+}
+
+// lifecycle notes which outputs are over: those of ended runs, and of committed steps.
+func (h *hub) lifecycle(data []byte) error {
+	var e struct {
+		Type EventType
+		At   Time
+		Run  *struct {
+			ID        RunID
+			SessionID ID `json:"session_id"`
+			State     RunState
+		}
+		Message *struct {
+			RunID RunID `json:"run_id"`
+			Role  Role
+			Step  int
+		}
+	}
+	if err := json.Unmarshal(data, &e); err != nil {
+		return err
+	}
+	switch {
+	case e.Type == EventRun && e.Run.State.Terminal():
+		delete(h.live, e.Run.ID)
+		h.ended = append(h.ended, endedRun{e.Run.SessionID, e.Run.ID, e.At})
+	case e.Type == EventMessage && e.Message.Role == RoleReply:
+		if l := h.live[e.Message.RunID]; l != nil {
+			if err := l.merge(); err != nil {
+				return err
+			}
+			if l.output != nil && l.output.Step <= e.Message.Step {
+				l.output = nil
+			}
+		}
+	}
+	return nil
+}
+
+func (h *hub) keep(rf ringFrame) {
+	h.ring = append(h.ring, rf)
+	h.bytes += len(rf.frame.Data)
+	drop := 0
+	for len(h.ring)-drop > ringFrames || h.bytes > ringBytes && drop < len(h.ring) {
+		h.bytes -= len(h.ring[drop].frame.Data)
+		drop++
+	}
+	if drop > 0 {
+		clear(h.ring[:drop])
+		h.ring = h.ring[drop:]
+	}
+}
+
+func (h *hub) send(s *subscriber, f Frame) {
+	select {
+	case s.frames <- f:
+	default: // too slow: it starts again from a snapshot
+		delete(h.subs, s)
+		close(s.lost)
+	}
+}
+
+// broadcast tells observers something that is not in the log. Who is behind misses it.
+func (h *hub) broadcast(e Event) {
+	data, err := json.Marshal(e)
+	if err != nil {
+		panic(fmt.Sprintf("encode an event of our own making: %v", err))
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for s := range h.subs {
+		if e.SessionID != "" && e.SessionID != s.session {
+			continue
+		}
+		select {
+		case s.frames <- Frame{Data: data}:
+		default:
+		}
+	}
+}
+
+func (h *hub) id(seq uint64) string {
+	return h.incarnation + "." + strconv.FormatUint(seq, 10)
+}
+
+// subscribe begins to follow from now on. It returns where that is, and what the session's
+// run has published of its newest step.
+func (h *hub) subscribe(session ID) (s *subscriber, at string, out *Output, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, l := range h.live {
+		if session == "" || l.session != session {
+			continue
+		}
+		if err := l.merge(); err != nil {
+			return nil, "", nil, err
+		}
+		if l.output != nil {
+			o := *l.output
+			out = &o
+		}
+	}
+	return h.add(session), h.id(h.seq), out, nil
+}
+
+// resume begins to follow after an id. ok is false where that position is not of this
+// incarnation, or no longer, or not yet, here.
+func (h *hub) resume(session ID, after string) (s *subscriber, missed []Frame, ok bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	incarnation, n, _ := strings.Cut(after, ".")
+	seq, err := strconv.ParseUint(n, 10, 64)
+	if err != nil || incarnation != h.incarnation || seq > h.seq {
+		return nil, nil, false
+	}
+	if seq < h.seq && (len(h.ring) == 0 || h.ring[0].seq > seq+1) {
+		return nil, nil, false
+	}
+	for _, rf := range h.ring {
+		if rf.seq > seq && (rf.session == "" || rf.session == session) {
+			missed = append(missed, rf.frame)
+		}
+	}
+	return h.add(session), missed, true
+}
+
+func (h *hub) add(session ID) *subscriber {
+	s := &subscriber{session: session, frames: make(chan Frame, behind), lost: make(chan struct{})}
+	h.subs[s] = struct{}{}
+	return s
+}
+
+func (h *hub) remove(s *subscriber) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.subs, s)
+}
+
+// endedBefore takes out the runs that ended before a time.
+func (h *hub) endedBefore(t Time) (old []endedRun) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for len(h.ended) > 0 && h.ended[0].at < t {
+		old = append(old, h.ended[0])
+		h.ended = h.ended[1:]
+	}
+	return old
+}
+
+// merge folds the raw records into the output of the newest step.
+func (l *liveRun) merge() error {
+	var events []llm.Event
+	if l.output != nil {
+		events = l.output.Events
+	}
+	for _, data := range l.raw {
+		var e Event
+		if err := json.Unmarshal(data, &e); err != nil {
+			return fmt.Errorf("merge output: %w", err)
+		}
+		if l.output == nil || e.Output.Step != l.output.Step {
+			events = nil
+		}
+		l.output = e.Output
+		events = append(events, e.Output.Events...)
+	}
+	if len(l.raw) > 0 {
+		l.output.Events = joinDeltas(events)
+		l.raw = nil
+	}
+	return nil
+}
+
+// joinDeltas makes one event of deltas of one part that follow each other.
+func joinDeltas(events []llm.Event) []llm.Event {
+	joined := make([]llm.Event, 0, len(events))
+	for i := 0; i < len(events); {
+		e := events[i]
+		j := i + 1
+		switch e.Kind {
+		case llm.EventText, llm.EventThinking, llm.EventCallDelta:
+			var text strings.Builder
+			text.WriteString(e.Text)
+			for ; j < len(events) && events[j].Kind == e.Kind && events[j].Part == e.Part; j++ {
+				text.WriteString(events[j].Text)
+			}
+			e.Text = text.String()
+		}
+		joined = append(joined, e)
+		i = j
+	}
+	return joined
+}

@@ -1,0 +1,224 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/reprise-run/reprise/agent"
+	"github.com/reprise-run/reprise/llm"
+	"github.com/reprise-run/reprise/recovery"
+)
+
+// commit changes the run, under its generation, together with what f stores.
+func (x *execution) commit(ctx context.Context, f func(tx Tx, run *Run) error) error {
+	err := x.m.update(context.WithoutCancel(ctx), Full, func(tx Tx) error {
+		run, err := tx.Run(x.run.ID)
+		if err != nil {
+			return err
+		}
+		if run.Generation != x.run.Generation || run.State != Running {
+			return ErrLost
+		}
+		if err := f(tx, &run); err != nil {
+			return err
+		}
+		return tx.PutRun(run, Running, x.run.Generation)
+	})
+	return stale(err)
+}
+
+// Output implements agent.Journal. A step that asks for no tools is committed with it. It is
+// stored although the run was cancelled meanwhile: it has been shown.
+func (x *execution) Output(ctx context.Context, step int, r recovery.Reply) error {
+	parts := r.Output.Parts()
+	return x.commit(ctx, func(tx Tx, run *Run) error {
+		msg := x.message(RoleReply, step, own(parts, x.attempt.Provider))
+		msg.Usage = r.Output.Usage
+		if r.Output.Model != "" {
+			msg.Model = r.Output.Model
+		}
+		return insert(tx, run, msg, !asks(parts))
+	})
+}
+
+// Results implements agent.Journal.
+func (x *execution) Results(ctx context.Context, step int, results []llm.Part) error {
+	return x.commit(ctx, func(tx Tx, run *Run) error {
+		return insert(tx, run, x.message(RoleTool, step, results), true)
+	})
+}
+
+// insert stores a row of the run; the last row of a step commits the step.
+func insert(tx Tx, run *Run, msg *Message, last bool) error {
+	var err error
+	if msg.Position, err = tx.InsertMessage(*msg); err != nil {
+		return err
+	}
+	run.Requests = 0
+	if last {
+		run.Steps = msg.Step + 1
+	}
+	return emit(tx, run.SessionID, Event{Type: EventMessage, Message: msg})
+}
+
+// Start implements agent.Journal.
+func (x *execution) Start(ctx context.Context, c agent.Call) (*llm.Part, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if p, ok := x.prior[callKey{c.Step, c.ID}]; ok {
+		if p.State == CallEnded {
+			return p.Result, nil
+		}
+		return nil, agent.ErrUnknownOutcome
+	}
+	call := ToolCall{
+		SessionID: x.run.SessionID, RunID: x.run.ID, Step: c.Step, CallID: c.ID, Name: c.Name,
+		Arguments: c.Arguments, Effect: c.Effect, State: CallStarted, StartedAt: At(time.Now()),
+	}
+	err := x.commit(ctx, func(tx Tx, run *Run) error {
+		if run.CancelRequested {
+			return ErrLost
+		}
+		if err := tx.InsertToolCall(call); err != nil {
+			return err
+		}
+		return emit(tx, run.SessionID, Event{Type: EventToolCall, ToolCall: &call})
+	})
+	return nil, err
+}
+
+// End implements agent.Journal.
+func (x *execution) End(ctx context.Context, c agent.Call, result llm.Part) error {
+	return x.commit(ctx, func(tx Tx, run *Run) error {
+		calls, err := tx.ToolCalls(x.run.ID)
+		if err != nil {
+			return err
+		}
+		for _, call := range calls {
+			if call.CallID != c.ID || call.Step != c.Step {
+				continue
+			}
+			call.State, call.Result, call.EndedAt = CallEnded, &result, At(time.Now())
+			if err := tx.PutToolCall(call, CallStarted); err != nil {
+				return err
+			}
+			return emit(tx, run.SessionID, Event{Type: EventToolCall, ToolCall: &call})
+		}
+		return errors.New("the call was not recorded")
+	})
+}
+
+// own writes on the parts that only their maker can read who that is.
+func own(parts []llm.Part, provider string) []llm.Part {
+	for i := range parts {
+		p := &parts[i]
+		if p.Signature != "" || p.Kind == llm.PartRedacted || p.Kind == llm.PartOpaque || p.Kind == llm.PartThinking {
+			p.Provider = provider
+		}
+	}
+	return parts
+}
+
+// asks reports whether an output asks for tools.
+func asks(parts []llm.Part) bool {
+	for _, p := range parts {
+		if p.Kind == llm.PartToolCall && !p.Cut {
+			return true
+		}
+	}
+	return false
+}
+
+// conversation reads the model's context and counts the run's stored outputs.
+func (x *execution) conversation(ctx context.Context, provider string) (req llm.Request, outputs int, err error) {
+	err = x.m.store.View(ctx, func(tx ReadTx) error {
+		messages, err := tx.Messages(x.run.SessionID, false, 0, 0)
+		if err != nil {
+			return err
+		}
+		req.Messages = contextOf(messages, provider)
+		outputs = outputsOf(messages, x.run)
+		x.prior = map[callKey]ToolCall{}
+		for id := x.run.ID; id != ""; {
+			calls, err := tx.ToolCalls(id)
+			if err != nil {
+				return err
+			}
+			for _, c := range calls {
+				x.prior[callKey{c.Step, c.CallID}] = c
+			}
+			run, err := tx.Run(id)
+			if err != nil {
+				return err
+			}
+			id = run.Continues
+		}
+		return nil
+	})
+	return req, outputs, err
+}
+
+// contextOf turns rows into what a model is told. Interrupted and empty rows are history, not
+// context. A call in the middle that has no result gets one that says so; the calls of the
+// last row are left for the run to answer. What only another provider can read is left out.
+func contextOf(rows []Message, provider string) []llm.Message {
+	var out []llm.Message
+	var open []llm.Part
+	settle := func() {
+		if len(open) == 0 {
+			return
+		}
+		results := make([]llm.Part, len(open))
+		for i, c := range open {
+			results[i] = llm.Part{Kind: llm.PartToolResult, CallID: c.CallID, Name: c.Name, IsError: true,
+				Content: []llm.Part{llm.Text("The run ended before this call had a result.")}}
+		}
+		out = append(out, llm.Message{Role: llm.RoleTool, Parts: results})
+		open = nil
+	}
+	for _, row := range rows {
+		if row.Interrupted != "" || len(row.Parts) == 0 {
+			continue
+		}
+		switch row.Role {
+		case RoleOperator:
+			settle()
+			out = append(out, llm.Message{Role: llm.RoleUser, Parts: row.Parts})
+		case RoleTool:
+			open = nil
+			out = append(out, llm.Message{Role: llm.RoleTool, Parts: row.Parts})
+		case RoleReply:
+			settle()
+			parts := readable(row.Parts, provider)
+			for _, p := range parts {
+				if p.Kind == llm.PartToolCall {
+					open = append(open, p)
+				}
+			}
+			if len(parts) > 0 {
+				out = append(out, llm.Message{Role: llm.RoleAssistant, Parts: parts})
+			}
+		}
+	}
+	return out
+}
+
+// readable leaves out what means nothing to the provider, and calls that were cut off.
+func readable(parts []llm.Part, provider string) []llm.Part {
+	kept := make([]llm.Part, 0, len(parts))
+	for _, p := range parts {
+		foreign := p.Provider != "" && p.Provider != provider
+		switch {
+		case p.Cut || p.Kind == llm.PartNotice:
+			continue
+		case foreign && p.Kind != llm.PartText && p.Kind != llm.PartToolCall:
+			continue
+		case foreign:
+			p.Signature = ""
+		}
+		kept = append(kept, p)
+	}
+	return kept
+}

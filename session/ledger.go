@@ -1,0 +1,145 @@
+package session
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/reprise-run/reprise/failure"
+	"github.com/reprise-run/reprise/llm"
+	"github.com/reprise-run/reprise/llm/replay"
+	"github.com/reprise-run/reprise/recovery"
+)
+
+// Open implements replay.Ledger. The row survives a power loss only where the provider may
+// act for the request: else nothing of it is observable before its mark, which does.
+func (x *execution) Open(ctx context.Context, o replay.Opening) (string, error) {
+	now := time.Now()
+	a := Attempt{
+		ID: NewID[AttemptID]("att_", now), RunID: x.run.ID, SessionID: x.run.SessionID,
+		After: AttemptID(o.After), Automatic: o.Automatic,
+		Provider: o.Provider, Key: o.Key, Model: o.Model, OpenedAt: At(now),
+		Evidence: replay.Evidence{Scope: o.Scope, State: replay.StateOpen, Remote: o.Remote},
+	}
+	a.Evidence.Attempt = string(a.ID)
+	d := Soft
+	if o.Remote {
+		d = Full
+	}
+	err := x.m.store.Update(ctx, d, func(tx Tx) error {
+		_, err := tx.OpenAttempt(a)
+		return err
+	})
+	x.attempt = a
+	return string(a.ID), stale(err)
+}
+
+// Mark implements replay.Ledger.
+func (x *execution) Mark(ctx context.Context, scope llm.Scope, attempt string, effects replay.Reasons) error {
+	return stale(x.m.store.Update(ctx, Full, func(tx Tx) error {
+		return tx.MarkAttempt(AttemptID(attempt), scope, effects, At(time.Now()))
+	}))
+}
+
+// Seal implements replay.Ledger. What ends the step is stored right after it, with a full
+// sync that carries the seal along; until then the attempt counts as open.
+func (x *execution) Seal(ctx context.Context, scope llm.Scope, attempt string, s replay.Seal) error {
+	return stale(x.m.store.Update(ctx, Soft, func(tx Tx) error {
+		return tx.SealAttempt(AttemptID(attempt), scope, s, At(time.Now()))
+	}))
+}
+
+// Check implements replay.Ledger.
+func (x *execution) Check(ctx context.Context, scope llm.Scope) error {
+	return x.m.store.View(ctx, func(tx ReadTx) error {
+		r, err := tx.Run(x.run.ID)
+		switch {
+		case err != nil:
+			return err
+		case r.State != Running || r.Generation != scope.Generation:
+			return fmt.Errorf("run %s is %s, generation %d: %w", r.ID, r.State, r.Generation, replay.ErrStale)
+		case r.CancelRequested:
+			return fmt.Errorf("run %s was asked to stop: %w", r.ID, replay.ErrStale)
+		}
+		return nil
+	})
+}
+
+// Evidence implements replay.Ledger.
+func (x *execution) Evidence(ctx context.Context, scope llm.Scope, attempt string) (e replay.Evidence, err error) {
+	err = x.m.store.View(ctx, func(tx ReadTx) error {
+		a, err := tx.Attempt(AttemptID(attempt))
+		if errors.Is(err, ErrNotFound) {
+			e = replay.Evidence{Scope: scope, Attempt: attempt}
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		r, err := tx.Run(a.RunID)
+		if err != nil {
+			return err
+		}
+		e = a.Evidence
+		if r.Generation != e.Scope.Generation {
+			e.State = replay.StateStale
+		}
+		return nil
+	})
+	return e, err
+}
+
+// stale tells the gate that a lost write means a stale generation.
+func stale(err error) error {
+	if errors.Is(err, ErrLost) {
+		return fmt.Errorf("%w: %w", replay.ErrStale, err)
+	}
+	return err
+}
+
+// Decided implements recovery.Trace: the decision is stored and told to observers.
+func (x *execution) Decided(ctx context.Context, attempt string, f *failure.Failure, d recovery.Decision) error {
+	return x.m.update(ctx, Soft, func(tx Tx) error {
+		if err := tx.PutDecision(AttemptID(attempt), f, d); err != nil {
+			return err
+		}
+		a, err := tx.Attempt(AttemptID(attempt))
+		if err != nil {
+			return err
+		}
+		return emit(tx, x.run.SessionID, Event{Type: EventAttempt, Attempt: &a})
+	})
+}
+
+// sink publishes one step's output to the event log, fenced by the run's generation.
+type sink struct {
+	x    *execution
+	step int
+}
+
+// Append implements replay.Sink.
+func (s sink) Append(ctx context.Context, events []llm.Event) error {
+	shown := events[:0:0]
+	for i := range events {
+		switch events[i].Kind {
+		case llm.EventStart, llm.EventPing, llm.EventPartStart, llm.EventPartEnd:
+			continue // these show nothing
+		}
+		shown = append(shown, events[i])
+	}
+	if len(shown) == 0 {
+		return nil
+	}
+	x := s.x
+	x.seq++
+	data, err := json.Marshal(Event{Type: EventOutput, SessionID: x.run.SessionID, Output: &Output{
+		RunID: x.run.ID, Step: s.step, AttemptID: x.attempt.ID,
+		Generation: x.run.Generation, Seq: x.seq, Events: shown,
+	}})
+	if err != nil {
+		return err
+	}
+	return x.writer.Append(ctx, data)
+}

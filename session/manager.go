@@ -1,0 +1,269 @@
+package session
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/reprise-run/reprise/agent"
+	"github.com/reprise-run/reprise/llm"
+	"github.com/reprise-run/reprise/llm/replay"
+	"github.com/reprise-run/reprise/recovery"
+)
+
+// Models finds who answers for a session's model. It is safe for concurrent use.
+type Models interface {
+	// Resolve returns the provider and the upstream's name of the model. Its error is a
+	// *failure.Failure: model_not_found or credentials_unresolved.
+	Resolve(model string) (llm.Provider, string, error)
+}
+
+// Config is how a Manager behaves. Model is required; zero limits have the defaults below.
+type Config struct {
+	Version         string
+	Rehearsal       bool   // told to observers: no provider key is configured
+	Model           string // of a session that names none
+	System          string // system prompt of a session that has none
+	ConcurrentRuns  int    // over all sessions; 0: every run stays queued
+	MaxSteps        int    // default 50
+	MaxOutputTokens int    // of each reply; 0: the provider's default
+	Hold            replay.Hold
+	Policy          recovery.Policy
+	Tools           []agent.Tool
+	// Jitter draws from [0,1) for the waits between attempts; nil: a random source.
+	Jitter func() float64
+	// Lease is how long a node may be silent before another takes its runs; default 30s.
+	Lease time.Duration
+	// Sole: no other node uses the store, so that runs of other owners are orphans at once.
+	Sole bool
+	// Grace is how long runs may go on after Close was called; default 10s.
+	Grace time.Duration
+	Log   *slog.Logger // default slog.Default()
+}
+
+// Bounds of a run's life.
+const (
+	maxClaims  = 3
+	sweepEvery = 2 * time.Second
+	keepOutput = 10 * time.Minute // after a run's end
+	keepAnswer = 24 * time.Hour   // of an idempotent request
+)
+
+// Causes of a run's cancellation, read back with context.Cause.
+var (
+	errStopped  = errors.New("the operator stopped the run")
+	errShutdown = errors.New("the server is shutting down")
+	errLostRun  = errors.New("another node has taken the run over")
+)
+
+// Manager owns the sessions of one node. Its methods are safe for concurrent use.
+type Manager struct {
+	store  Store
+	log    Log
+	models Models
+	cfg    Config
+	owner  string
+	hub    *hub
+
+	accept context.Context // new requests; done first
+	work   context.Context // runs
+	stop   context.CancelFunc
+	halt   context.CancelCauseFunc
+	loops  sync.WaitGroup
+	runs   sync.WaitGroup
+	wake   chan struct{} // the dispatcher has something to look at
+	relay  chan struct{} // the outbox has something
+
+	mu     sync.Mutex
+	active map[RunID]context.CancelCauseFunc
+	closed bool
+}
+
+// New starts a manager over a store and a log, which stay the caller's to close after it. It
+// returns when it follows the log and the runs that an earlier process left are queued again.
+func New(ctx context.Context, store Store, log Log, models Models, cfg Config) (*Manager, error) {
+	if cfg.MaxSteps == 0 {
+		cfg.MaxSteps = 50
+	}
+	if cfg.Lease == 0 {
+		cfg.Lease = 30 * time.Second
+	}
+	if cfg.Grace == 0 {
+		cfg.Grace = 10 * time.Second
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.Default()
+	}
+	m := &Manager{
+		store: store, log: log, models: models, cfg: cfg,
+		owner:  NewID[string]("node_", time.Now()),
+		hub:    newHub(log.Incarnation()),
+		wake:   make(chan struct{}, 1),
+		relay:  make(chan struct{}, 1),
+		active: map[RunID]context.CancelCauseFunc{},
+	}
+	m.accept, m.stop = context.WithCancel(context.Background())
+	m.work, m.halt = context.WithCancelCause(context.Background())
+	caughtUp := make(chan struct{})
+	m.loop(func() { m.follow(caughtUp) })
+	select {
+	case <-caughtUp:
+	case <-ctx.Done():
+		m.Close()
+		return nil, context.Cause(ctx)
+	}
+	if err := m.releaseOrphans(ctx); err != nil {
+		m.Close()
+		return nil, fmt.Errorf("take over runs: %w", err)
+	}
+	m.loop(m.relayLoop)
+	m.loop(m.dispatchLoop)
+	kick(m.relay)
+	kick(m.wake)
+	return m, nil
+}
+
+func (m *Manager) loop(f func()) {
+	m.loops.Add(1)
+	go func() {
+		defer m.loops.Done()
+		f()
+	}()
+}
+
+// Close stops the manager. Runs may end within the grace time; what is left is queued again
+// for the next start where nothing of its step was shown, and else ends as interrupted.
+// Closing twice is fine.
+func (m *Manager) Close() error {
+	m.mu.Lock()
+	first := !m.closed
+	m.closed = true
+	m.mu.Unlock()
+	if !first {
+		m.loops.Wait()
+		return nil
+	}
+	m.stop()
+	ended := make(chan struct{})
+	go func() { m.runs.Wait(); close(ended) }()
+	grace := time.NewTimer(m.cfg.Grace)
+	defer grace.Stop()
+	select {
+	case <-ended:
+	case <-grace.C:
+	}
+	m.halt(errShutdown)
+	<-ended
+	m.loops.Wait()
+	return m.drainOutbox(context.Background())
+}
+
+// kick wakes a loop that waits on c, if it does not know yet.
+func kick(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// update runs f in a transaction and lets the loops look at what it has left.
+func (m *Manager) update(ctx context.Context, d Durability, f func(tx Tx) error) error {
+	err := m.store.Update(ctx, d, f)
+	if err == nil {
+		kick(m.relay)
+	}
+	return err
+}
+
+// emit puts a lifecycle event into the outbox under a new revision of its session.
+func emit(tx Tx, id ID, e Event) error {
+	now := At(time.Now())
+	rev, err := tx.Touch(id, now)
+	if err != nil {
+		return fmt.Errorf("raise the revision: %w", err)
+	}
+	e.SessionID, e.Revision, e.At = id, rev, now
+	if e.Type == EventSession {
+		s, err := tx.Session(id)
+		if err != nil {
+			return fmt.Errorf("read the session: %w", err)
+		}
+		e.Session = &s
+	}
+	data, err := json.Marshal(e)
+	if err != nil {
+		return fmt.Errorf("encode the event: %w", err)
+	}
+	return tx.AppendOutbox(id, data)
+}
+
+// emitRun tells of a run and of what it makes of its session.
+func emitRun(tx Tx, r Run) error {
+	if err := emit(tx, r.SessionID, Event{Type: EventRun, Run: &r}); err != nil {
+		return err
+	}
+	return emit(tx, r.SessionID, Event{Type: EventSession})
+}
+
+func emitPending(tx Tx, id ID) error {
+	list, err := tx.Pending(id)
+	if err != nil {
+		return err
+	}
+	if list == nil {
+		list = []Pending{}
+	}
+	return emit(tx, id, Event{Type: EventPending, Pending: &list})
+}
+
+func audit(tx Tx, actor, act string, id ID, run RunID, detail string) error {
+	return tx.InsertAudit(Audit{At: At(time.Now()), Actor: actor, Act: act, SessionID: id, RunID: run, Detail: detail})
+}
+
+// status reads what Next decides on.
+func status(tx ReadTx, s Session) (Status, error) {
+	st := Status{Paused: s.Paused, Archived: s.Archived}
+	if r := s.LastRun; r != nil && !r.State.Terminal() {
+		st.Run, st.Stopping = r.State, r.CancelRequested
+	}
+	waiting, err := tx.Pending(s.ID)
+	st.Waiting = len(waiting) > 0
+	return st, err
+}
+
+// System counts what the server does.
+func (m *Manager) System(ctx context.Context) (sys System, err error) {
+	err = m.store.View(ctx, func(tx ReadTx) error {
+		sys, err = m.system(tx)
+		return err
+	})
+	return sys, err
+}
+
+func (m *Manager) system(tx ReadTx) (System, error) {
+	running, err := tx.CountRunning()
+	if err != nil {
+		return System{}, err
+	}
+	queued, err := tx.QueuedRuns(0)
+	return System{
+		Version: m.cfg.Version, Rehearsal: m.cfg.Rehearsal, ConcurrentRuns: m.cfg.ConcurrentRuns,
+		Running: running, Queued: len(queued), Now: At(time.Now()),
+	}, err
+}
+
+// announce tells observers the counts of the whole server.
+func (m *Manager) announce() {
+	sys, err := m.System(m.work)
+	if err != nil {
+		if m.work.Err() == nil {
+			m.cfg.Log.Warn("count the runs", "error", err)
+		}
+		return
+	}
+	m.hub.broadcast(Event{Type: EventSystem, System: &sys, At: sys.Now})
+}

@@ -1,0 +1,279 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/reprise-run/reprise/llm/replay"
+)
+
+// RegenerateRequest says what the operator saw and has confirmed.
+type RegenerateRequest struct {
+	// Revision is the session's revision that the operator saw; 0: not checked.
+	Revision int64 `json:"revision,omitempty"`
+	// ConfirmEffects: the operator knows that what tools have changed stays changed and may
+	// happen again.
+	ConfirmEffects bool `json:"confirm_effects,omitempty"`
+}
+
+// EffectInfo is one tool call that a regenerate may make happen again.
+type EffectInfo struct {
+	RunID     RunID     `json:"run_id"`
+	CallID    string    `json:"call_id"`
+	Name      string    `json:"name"`
+	Arguments string    `json:"arguments"`
+	State     CallState `json:"state"`
+	StartedAt Time      `json:"started_at"`
+}
+
+// Regenerate answers an operator's message anew: everything after it is superseded, and a
+// fresh run is queued. No message row is created or changed.
+func (m *Manager) Regenerate(ctx context.Context, q Act, id ID, mid MessageID, req RegenerateRequest) (Receipt, error) {
+	return m.ask(ctx, q, id, func(tx Tx, s Session, st Status) (Receipt, error) {
+		return m.regenerate(tx, q.Actor, s, st, mid, req, Origin{})
+	})
+}
+
+// regenerate is the one path of the operator's click and of whatever repeats a failed run by
+// itself; the latter brings the origin that its gate will check.
+func (m *Manager) regenerate(tx Tx, actor string, s Session, st Status, mid MessageID, req RegenerateRequest, origin Origin) (Receipt, error) {
+	anchor, err := tx.Message(mid)
+	if err != nil {
+		return Receipt{}, err
+	}
+	switch {
+	case anchor.SessionID != s.ID:
+		return Receipt{}, ErrNotFound
+	case anchor.Role != RoleOperator:
+		return Receipt{}, &Refusal{Code: CodeValidation, Message: "Only an operator's message can be answered anew. Name the message behind the reply."}
+	case anchor.SupersededBy != "":
+		return Receipt{}, &Refusal{Code: CodeConflict, Message: "This message was superseded."}
+	}
+	next, do, err := Next(st, MoveRegenerate)
+	if err != nil {
+		return Receipt{}, err
+	}
+	if req.Revision != 0 && req.Revision != s.Revision {
+		return Receipt{}, &Refusal{Code: CodeStaleRevision, Message: "The session has changed since you saw it.",
+			Details: map[string]int64{"revision": s.Revision}}
+	}
+	later, err := tx.Messages(s.ID, false, anchor.Position, 0)
+	if err != nil {
+		return Receipt{}, err
+	}
+	if !req.ConfirmEffects {
+		effects, err := effectsOf(tx, later)
+		if err != nil {
+			return Receipt{}, err
+		}
+		if len(effects) > 0 {
+			return Receipt{}, &Refusal{Code: CodeEffectsNotConfirmed, Details: map[string]any{"effects": effects},
+				Message: "Tools have changed something after this message. It stays changed and may happen again: confirm with confirm_effects."}
+		}
+	}
+	run := Run{
+		ID: NewID[RunID]("run_", time.Now()), SessionID: s.ID, MessageID: mid,
+		Trigger: TriggerRegenerate, Actor: actor, Model: s.Model, Origin: origin,
+	}
+	if err := replace(tx, s, next, do, run, later, anchor); err != nil {
+		return Receipt{}, err
+	}
+	return Receipt{MessageID: mid, RunID: run.ID, State: string(Queued), Superseded: len(later)},
+		audit(tx, actor, "regenerate", s.ID, run.ID, fmt.Sprintf("superseded %d messages", len(later)))
+}
+
+// replace supersedes the given messages and queues the run that replaces them.
+func replace(tx Tx, s Session, next Status, do Do, run Run, gone []Message, anchor Message) error {
+	if do&DoCancelRun != 0 {
+		old := *s.LastRun
+		old.State, old.EndedAt, old.CancelledBy = Cancelled, At(time.Now()), run.Actor
+		old.Reason = "replaced by a newer run"
+		if err := tx.PutRun(old, Queued, old.Generation); err != nil {
+			return err
+		}
+		if err := emit(tx, s.ID, Event{Type: EventRun, Run: &old}); err != nil {
+			return err
+		}
+	}
+	if len(gone) > 0 {
+		var only RunID
+		if run.Trigger == TriggerResume {
+			only = run.Continues
+		}
+		if _, err := tx.Supersede(s.ID, anchor.ID, gone[0].Position-1, only, run.ID, At(time.Now())); err != nil {
+			return err
+		}
+		ids := make([]MessageID, len(gone))
+		for i := range gone {
+			ids[i] = gone[i].ID
+		}
+		if err := emit(tx, s.ID, Event{Type: EventSuperseded, Superseded: &Superseded{Anchor: anchor.ID, By: run.ID, Messages: ids}}); err != nil {
+			return err
+		}
+	}
+	s.Paused = next.Paused
+	if err := tx.PutSession(s); err != nil {
+		return err
+	}
+	return queueRun(tx, run)
+}
+
+// effectsOf lists the tool calls behind the messages that may have changed something.
+func effectsOf(tx ReadTx, messages []Message) ([]EffectInfo, error) {
+	var list []EffectInfo
+	seen := map[RunID]bool{}
+	for _, msg := range messages {
+		if msg.Role == RoleOperator || seen[msg.RunID] {
+			continue
+		}
+		seen[msg.RunID] = true
+		calls, err := tx.ToolCalls(msg.RunID)
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range calls {
+			if c.Effect {
+				list = append(list, EffectInfo{RunID: c.RunID, CallID: c.CallID, Name: c.Name, Arguments: c.Arguments, State: c.State, StartedAt: c.StartedAt})
+			}
+		}
+	}
+	return list, nil
+}
+
+// Resume goes on after the last committed step of a run that did not succeed, in a new run.
+// Nothing that was committed is run again; the rows behind it are superseded.
+func (m *Manager) Resume(ctx context.Context, q Act, id ID, rid RunID) (Receipt, error) {
+	return m.ask(ctx, q, id, func(tx Tx, s Session, st Status) (Receipt, error) {
+		return m.resume(tx, q.Actor, s, st, rid, Origin{})
+	})
+}
+
+func (m *Manager) resume(tx Tx, actor string, s Session, st Status, rid RunID, origin Origin) (Receipt, error) {
+	old, err := tx.Run(rid)
+	if err != nil {
+		return Receipt{}, err
+	}
+	if old.SessionID != s.ID {
+		return Receipt{}, ErrNotFound
+	}
+	next, do, err := Next(st, MoveResume)
+	if err != nil {
+		return Receipt{}, err
+	}
+	anchor, err := tx.Message(old.MessageID)
+	if err != nil {
+		return Receipt{}, err
+	}
+	later, err := tx.Messages(s.ID, false, anchor.Position, 0)
+	if err != nil {
+		return Receipt{}, err
+	}
+	stale := s.LastRun == nil || s.LastRun.ID != rid
+	for _, msg := range later {
+		stale = stale || msg.Role == RoleOperator
+	}
+	if stale {
+		return Receipt{}, &Refusal{Code: CodeStaleRun, Message: "Only the newest run of the last message can be resumed."}
+	}
+	if old.State == Succeeded {
+		return Receipt{}, &Refusal{Code: CodeConflict, Message: "The run has succeeded: there is nothing to resume. Regenerate instead."}
+	}
+	calls, err := tx.ToolCalls(rid)
+	if err != nil {
+		return Receipt{}, err
+	}
+	for _, c := range calls {
+		if c.State != CallEnded {
+			return Receipt{}, &Refusal{Code: CodeEffectsNotConfirmed, Details: map[string]any{"effects": []ToolCall{c}},
+				Message: fmt.Sprintf("Nobody knows how %s ended. Look, and resolve the call first.", c.Name)}
+		}
+	}
+	run := Run{
+		ID: NewID[RunID]("run_", time.Now()), SessionID: s.ID, MessageID: anchor.ID,
+		Trigger: TriggerResume, Continues: rid, Actor: actor, Model: s.Model,
+		Steps: old.Steps, Origin: origin,
+	}
+	gone := uncommitted(later)
+	if err := replace(tx, s, next, do, run, gone, anchor); err != nil {
+		return Receipt{}, err
+	}
+	return Receipt{MessageID: anchor.ID, RunID: run.ID, State: string(Queued), Superseded: len(gone)},
+		audit(tx, actor, "resume", s.ID, run.ID, "continues "+string(rid))
+}
+
+// uncommitted returns the interrupted or empty rows at the end of a reply.
+func uncommitted(reply []Message) []Message {
+	i := len(reply)
+	for i > 0 && reply[i-1].Role == RoleReply && (reply[i-1].Interrupted != "" || len(reply[i-1].Parts) == 0) {
+		i--
+	}
+	return reply[i:]
+}
+
+// Cancel ends a run: a queued one at once, a running one as soon as its owner has let go; the
+// run that is returned says which. A run that has ended already is left as it is.
+func (m *Manager) Cancel(ctx context.Context, actor string, id ID, rid RunID) (r Run, err error) {
+	err = m.update(ctx, Full, func(tx Tx) error {
+		if r, err = tx.Run(rid); err != nil {
+			return err
+		}
+		if r.SessionID != id {
+			return ErrNotFound
+		}
+		if r.State.Terminal() {
+			return nil
+		}
+		s, err := tx.Session(id)
+		if err != nil {
+			return err
+		}
+		st, err := status(tx, s)
+		if err != nil {
+			return err
+		}
+		expect := r.State
+		next, do, err := Next(st, MoveCancel)
+		if err != nil || do == 0 {
+			return err
+		}
+		r.CancelledBy = actor
+		if do&DoAskCancel != 0 {
+			r.CancelRequested = true
+		} else {
+			r.State, r.EndedAt = Cancelled, At(time.Now())
+			s.Paused = next.Paused
+			if err := tx.PutSession(s); err != nil {
+				return err
+			}
+		}
+		if err := tx.PutRun(r, expect, r.Generation); err != nil {
+			return err
+		}
+		if err := audit(tx, actor, "cancel", id, rid, ""); err != nil {
+			return err
+		}
+		return emitRun(tx, r)
+	})
+	if errors.Is(err, ErrLost) { // it ended, or was claimed, in the meantime
+		return m.Cancel(ctx, actor, id, rid)
+	}
+	if err != nil {
+		return Run{}, err
+	}
+	m.mu.Lock()
+	if cancel := m.active[rid]; cancel != nil && r.CancelRequested {
+		cancel(errStopped)
+	}
+	m.mu.Unlock()
+	return r, nil
+}
+
+// origin is what a run's gates check.
+func (r *Run) origin() replay.Origin {
+	if r.Origin.Verb == 0 {
+		return replay.Operator{Actor: r.Actor, Message: string(r.MessageID)}
+	}
+	return replay.Automatic{Verb: r.Origin.Verb, Run: r.Origin.Run}
+}

@@ -1,0 +1,179 @@
+package session
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/reprise-run/reprise/failure"
+	"github.com/reprise-run/reprise/llm"
+	"github.com/reprise-run/reprise/llm/replay"
+	"github.com/reprise-run/reprise/recovery"
+)
+
+// releaseOrphans queues the runs again whose owner is gone. It judges nothing: whoever claims
+// one does, after its marker in the log has fenced the old owner.
+func (m *Manager) releaseOrphans(ctx context.Context) error {
+	return m.update(ctx, Full, func(tx Tx) error {
+		runs, err := tx.RunningRuns()
+		if err != nil {
+			return err
+		}
+		now := time.Now()
+		for _, r := range runs {
+			if r.Owner == m.owner || !m.cfg.Sole && r.LeaseUntil.Std().After(now) {
+				continue
+			}
+			if err := release(tx, r, now); err != nil {
+				return fmt.Errorf("release run %s: %w", r.ID, err)
+			}
+		}
+		return nil
+	})
+}
+
+func release(tx Tx, r Run, now time.Time) error {
+	s, err := tx.Session(r.SessionID)
+	if err != nil {
+		return err
+	}
+	st, err := status(tx, s)
+	if err != nil {
+		return err
+	}
+	next, do, err := Next(st, MoveRelease)
+	if err != nil {
+		return err
+	}
+	if err := tx.SealOpen(r.ID, At(now)); err != nil {
+		return err
+	}
+	generation := r.Generation
+	r.Generation++
+	r.Owner, r.LeaseUntil = "", 0
+	if do&DoCancelRun != 0 {
+		r.State, r.EndedAt = Cancelled, At(now)
+	} else {
+		r.State = Queued
+	}
+	s.Paused = next.Paused
+	if err := tx.PutSession(s); err != nil {
+		return err
+	}
+	if err := tx.PutRun(r, Running, generation); err != nil {
+		return err
+	}
+	return emitRun(tx, r)
+}
+
+// judge decides what becomes of a run that was claimed before: by what the ledger holds and
+// what the log has of its uncommitted step. It returns nil where the run may go on, under an
+// automatic origin that every gate of it will check again, or the *recovery.Stopped that it
+// ends with.
+func (x *execution) judge(ctx context.Context) error {
+	out, attempt, whole, err := x.rebuild(ctx)
+	if err != nil {
+		return fmt.Errorf("rebuild the output: %w", err)
+	}
+	if attempt != "" {
+		err := x.m.store.View(ctx, func(tx ReadTx) (err error) {
+			x.attempt, err = tx.Attempt(attempt)
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("read the attempt: %w", err)
+		}
+	}
+	var evidence replay.RunEvidence
+	err = x.commit(ctx, func(tx Tx, run *Run) error {
+		if err := markUnknown(tx, *run); err != nil {
+			return err
+		}
+		if whole { // the reply was shown to its end: only its row is missing
+			parts := out.Parts()
+			msg := x.message(RoleReply, run.Steps, own(parts, x.attempt.Provider))
+			msg.Usage = out.Usage
+			if err := insert(tx, run, msg, !asks(parts)); err != nil {
+				return err
+			}
+		}
+		if evidence, err = evidenceOf(tx, *run); err != nil {
+			return err
+		}
+		if ok, _ := evidence.Allows(replay.Restart); ok {
+			run.Origin = Origin{Verb: replay.Restart, Run: evidence}
+		}
+		x.run.Steps, x.run.Requests, x.run.Origin = run.Steps, run.Requests, run.Origin
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if ok, _ := evidence.Allows(replay.Restart); ok {
+		return nil
+	}
+	if len(out.Parts()) > 0 && out.Interrupted == "" {
+		// Whoever follows the log sees the same end as the row will have.
+		interrupted := llm.Event{Kind: llm.EventInterrupted, Text: failure.Interrupted.String()}
+		if err := (sink{x, x.run.Steps}).Append(ctx, []llm.Event{interrupted}); err != nil {
+			return fmt.Errorf("end the output: %w", err)
+		}
+		out.Add(&interrupted)
+	}
+	return &recovery.Stopped{Failure: failure.NewInterrupted(), Attempt: string(attempt), Output: out}
+}
+
+// rebuild folds what the log has of the run's first uncommitted step. whole: it has the
+// terminal event.
+func (x *execution) rebuild(ctx context.Context) (out llm.Output, attempt AttemptID, whole bool, err error) {
+	for rec, err := range x.m.log.Output(ctx, x.run.SessionID, x.run.ID) {
+		if err != nil {
+			return out, "", false, err
+		}
+		var e Event
+		if err := json.Unmarshal(rec.Data, &e); err != nil {
+			return out, "", false, fmt.Errorf("record %d: %w", rec.Seq, err)
+		}
+		if e.Output == nil || e.Output.Step != x.run.Steps {
+			continue
+		}
+		attempt = e.Output.AttemptID
+		for i := range e.Output.Events {
+			out.Add(&e.Output.Events[i])
+			whole = whole || e.Output.Events[i].Kind == llm.EventDone
+		}
+	}
+	if whole {
+		err = x.m.store.View(ctx, func(tx ReadTx) error {
+			rows, err := tx.Messages(x.run.SessionID, false, 0, 0)
+			whole = whole && outputsOf(rows, x.run) == x.run.Steps
+			return err
+		})
+		if !whole { // its row is there, only its tools are not done
+			out = llm.Output{}
+		}
+	}
+	return out, attempt, whole, err
+}
+
+// markUnknown notes which tools were started by an owner that is gone.
+func markUnknown(tx Tx, run Run) error {
+	calls, err := tx.ToolCalls(run.ID)
+	if err != nil {
+		return err
+	}
+	for _, c := range calls {
+		if c.State != CallStarted {
+			continue
+		}
+		c.State = CallUnknown
+		if err := tx.PutToolCall(c, CallStarted); err != nil {
+			return err
+		}
+		if err := emit(tx, run.SessionID, Event{Type: EventToolCall, ToolCall: &c}); err != nil {
+			return err
+		}
+	}
+	return nil
+}

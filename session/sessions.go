@@ -1,0 +1,187 @@
+package session
+
+import (
+	"context"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/reprise-run/reprise/llm"
+)
+
+// NewSession is what a session is created from. Empty fields have defaults.
+type NewSession struct {
+	Title    string   `json:"title,omitempty"`
+	Model    string   `json:"model,omitempty"`
+	Settings Settings `json:"settings,omitzero"`
+}
+
+// SessionPatch changes the fields that are set.
+type SessionPatch struct {
+	Title    *string   `json:"title,omitempty"`
+	Model    *string   `json:"model,omitempty"`
+	Settings *Settings `json:"settings,omitempty"`
+	Archived *bool     `json:"archived,omitempty"`
+}
+
+// CreateSession makes an idle session. A model that nobody serves is refused.
+func (m *Manager) CreateSession(ctx context.Context, actor string, n NewSession) (Session, error) {
+	now := time.Now()
+	s := Session{
+		ID: NewID[ID]("ses_", now), Title: n.Title, Model: n.Model, Settings: n.Settings,
+		Actor: actor, CreatedAt: At(now), UpdatedAt: At(now), State: Idle,
+	}
+	if s.Model == "" {
+		s.Model = m.cfg.Model
+	}
+	if err := m.checkModel(s.Model); err != nil {
+		return Session{}, err
+	}
+	err := m.update(ctx, Full, func(tx Tx) error {
+		if err := tx.InsertSession(s); err != nil {
+			return err
+		}
+		if err := audit(tx, actor, "create session", s.ID, "", s.Model); err != nil {
+			return err
+		}
+		if err := emit(tx, s.ID, Event{Type: EventSession}); err != nil {
+			return err
+		}
+		var err error
+		s, err = tx.Session(s.ID)
+		return err
+	})
+	return s, err
+}
+
+func (m *Manager) checkModel(model string) error {
+	if _, _, err := m.models.Resolve(model); err != nil {
+		return &Refusal{Code: CodeValidation, Message: err.Error(), Details: map[string]string{"field": "model"}}
+	}
+	return nil
+}
+
+// Sessions lists sessions by last change, newest first.
+func (m *Manager) Sessions(ctx context.Context, archived bool) (list []Session, err error) {
+	err = m.store.View(ctx, func(tx ReadTx) error {
+		list, err = tx.Sessions(archived, 0)
+		return err
+	})
+	return list, err
+}
+
+// Session reads one session.
+func (m *Manager) Session(ctx context.Context, id ID) (s Session, err error) {
+	err = m.store.View(ctx, func(tx ReadTx) error {
+		s, err = tx.Session(id)
+		return err
+	})
+	return s, err
+}
+
+// PatchSession changes a session.
+func (m *Manager) PatchSession(ctx context.Context, actor string, id ID, p SessionPatch) (s Session, err error) {
+	if p.Model != nil {
+		if err := m.checkModel(*p.Model); err != nil {
+			return Session{}, err
+		}
+	}
+	err = m.update(ctx, Full, func(tx Tx) error {
+		if s, err = tx.Session(id); err != nil {
+			return err
+		}
+		if p.Archived != nil && *p.Archived != s.Archived {
+			act := MoveRestore
+			if *p.Archived {
+				act = MoveArchive
+			}
+			st, err := status(tx, s)
+			if err != nil {
+				return err
+			}
+			if st, _, err = Next(st, act); err != nil {
+				return err
+			}
+			s.Archived = st.Archived
+			if err := audit(tx, actor, act.String(), id, "", ""); err != nil {
+				return err
+			}
+		}
+		if p.Title != nil {
+			s.Title = *p.Title
+		}
+		if p.Model != nil {
+			s.Model = *p.Model
+		}
+		if p.Settings != nil {
+			s.Settings = *p.Settings
+		}
+		s.UpdatedAt = At(time.Now())
+		if err := tx.PutSession(s); err != nil {
+			return err
+		}
+		if err := emit(tx, id, Event{Type: EventSession}); err != nil {
+			return err
+		}
+		s, err = tx.Session(id)
+		return err
+	})
+	return s, err
+}
+
+// Messages reads a session's messages by position: those in the model's context, or all.
+func (m *Manager) Messages(ctx context.Context, id ID, superseded bool, after int64, limit int) (list []Message, err error) {
+	err = m.store.View(ctx, func(tx ReadTx) error {
+		if _, err := tx.Session(id); err != nil {
+			return err
+		}
+		list, err = tx.Messages(id, superseded, after, limit)
+		return err
+	})
+	return list, err
+}
+
+// Run reads one run of a session.
+func (m *Manager) Run(ctx context.Context, id ID, rid RunID) (r Run, err error) {
+	r, err = m.FindRun(ctx, rid)
+	if err == nil && r.SessionID != id {
+		return Run{}, ErrNotFound
+	}
+	return r, err
+}
+
+// FindRun reads one run.
+func (m *Manager) FindRun(ctx context.Context, rid RunID) (r Run, err error) {
+	err = m.store.View(ctx, func(tx ReadTx) error {
+		r, err = tx.Run(rid)
+		return err
+	})
+	return r, err
+}
+
+// Attempts lists a run's attempts, each with its failure and decision.
+func (m *Manager) Attempts(ctx context.Context, id ID, rid RunID) (list []Attempt, err error) {
+	if _, err := m.Run(ctx, id, rid); err != nil {
+		return nil, err
+	}
+	err = m.store.View(ctx, func(tx ReadTx) error {
+		list, err = tx.Attempts(rid)
+		return err
+	})
+	return list, err
+}
+
+// title makes a session's title of its first message.
+func title(parts []llm.Part) string {
+	for _, p := range parts {
+		line, _, _ := strings.Cut(strings.TrimSpace(p.Text), "\n")
+		if line == "" {
+			continue
+		}
+		if utf8.RuneCountInString(line) > 60 {
+			line = string([]rune(line)[:59]) + "…"
+		}
+		return line
+	}
+	return "Untitled"
+}

@@ -1,0 +1,119 @@
+package session
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// Watch says what to observe: always the list of sessions, and one session in full where
+// Session is set. After is the ID of the last frame that the observer has seen; empty: none.
+type Watch struct {
+	Session ID
+	After   string
+}
+
+// Watch gives f what happens from now on, or from after w.After on, until ctx is done or f
+// fails. It begins with a snapshot unless it could go on after w.After; an observer that is
+// too slow gets a new one. f is called by one goroutine.
+func (m *Manager) Watch(ctx context.Context, w Watch, f func(Frame) error) error {
+	for {
+		sub, missed, ok := m.hub.resume(w.Session, w.After)
+		if !ok {
+			var err error
+			var first Frame
+			if sub, first, err = m.begin(ctx, w.Session); err != nil {
+				return err
+			}
+			missed = []Frame{first}
+		}
+		err := m.observe(ctx, sub, missed, f)
+		if err != nil {
+			return err
+		}
+		w.After = ""
+	}
+}
+
+// observe returns nil when the observer was too slow.
+func (m *Manager) observe(ctx context.Context, sub *subscriber, missed []Frame, f func(Frame) error) error {
+	defer m.hub.remove(sub)
+	for _, frame := range missed {
+		if err := f(frame); err != nil {
+			return err
+		}
+	}
+	for {
+		select {
+		case frame := <-sub.frames:
+			if err := f(frame); err != nil {
+				return err
+			}
+		case <-sub.lost:
+			return nil
+		case <-m.accept.Done():
+			return ErrClosed
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// begin subscribes, then reads the state: what happens in between comes again as an event
+// with a revision that the observer has already.
+func (m *Manager) begin(ctx context.Context, id ID) (*subscriber, Frame, error) {
+	sub, at, output, err := m.hub.subscribe(id)
+	if err != nil {
+		return nil, Frame{}, err
+	}
+	snap, err := m.snapshot(ctx, id, output)
+	if err != nil {
+		m.hub.remove(sub)
+		return nil, Frame{}, err
+	}
+	e := Event{Type: EventSnapshot, SessionID: id, At: At(time.Now()), Snapshot: snap}
+	if snap.Session != nil {
+		e.Revision = snap.Session.Revision
+	}
+	data, err := json.Marshal(e)
+	if err != nil {
+		m.hub.remove(sub)
+		return nil, Frame{}, fmt.Errorf("encode the snapshot: %w", err)
+	}
+	return sub, Frame{ID: at, Data: data}, nil
+}
+
+func (m *Manager) snapshot(ctx context.Context, id ID, output *Output) (*Snapshot, error) {
+	snap := &Snapshot{}
+	err := m.store.View(ctx, func(tx ReadTx) (err error) {
+		if snap.System, err = m.system(tx); err != nil {
+			return err
+		}
+		if snap.Sessions, err = tx.Sessions(false, 0); err != nil || id == "" {
+			return err
+		}
+		s, err := tx.Session(id)
+		if err != nil {
+			return err
+		}
+		snap.Session = &s
+		if snap.Messages, err = tx.Messages(id, false, 0, 0); err != nil {
+			return err
+		}
+		if snap.Pending, err = tx.Pending(id); err != nil || s.LastRun == nil {
+			return err
+		}
+		if snap.Attempts, err = tx.Attempts(s.LastRun.ID); err != nil {
+			return err
+		}
+		if snap.ToolCalls, err = tx.ToolCalls(s.LastRun.ID); err != nil {
+			return err
+		}
+		if output != nil && output.RunID == s.LastRun.ID && outputsOf(snap.Messages, *s.LastRun) == output.Step {
+			snap.Output = output
+		}
+		return nil
+	})
+	return snap, err
+}
