@@ -73,10 +73,12 @@ type toolChoice struct {
 // Encode writes the body of a streaming call.
 //
 // Where the request states no MaxOutputTokens, max_tokens is 8192 and the room for thinking on
-// top (see thinkingOf for what becomes of Reasoning). Temperature and TopP are left out where
-// the model thinks or is Claude 4.7 or later, which refuse them. Thinking without a signature
-// and an assistant's images are not sent, and arguments that are no JSON object go as the text
-// of a field "arguments". A ProviderTool needs its Config. ProviderState cannot be expressed.
+// top. An effort is sent as such to Claude 4.6 and later, and as a budget to every other model
+// (see think). Temperature and TopP are left out where the model thinks or is Claude 4.7 or
+// later, which refuse them. Texts of white space, thinking without a signature and an
+// assistant's images are refused too, and left out. Arguments that are no JSON object go as the
+// text of a field "arguments". A ProviderTool needs its Config. ProviderState cannot be
+// expressed.
 //
 // Raw goes out with model and stream set; where nothing changes, it is Raw itself.
 func (Codec) Encode(req *llm.Request) ([]byte, error) {
@@ -133,7 +135,7 @@ func keep(role llm.Role, p *llm.Part) bool {
 	assistant := role == llm.RoleAssistant
 	switch p.Kind {
 	case llm.PartText:
-		return true
+		return strings.TrimSpace(p.Text) != ""
 	case llm.PartOpaque:
 		// A delta that belonged to no block of its own is nothing to send back.
 		return len(p.Raw) > 0 && !strings.HasSuffix(p.Name, "_delta")
@@ -176,7 +178,7 @@ func encodePart(p *llm.Part) (any, error) {
 		b := outBlock{Type: "tool_result", ToolUseID: p.CallID, IsError: p.IsError}
 		for i := range p.Content {
 			c := &p.Content[i]
-			if c.Kind != llm.PartImage && (c.Kind != llm.PartText || c.Text == "") {
+			if c.Kind != llm.PartImage && (c.Kind != llm.PartText || !keep(llm.RoleUser, c)) {
 				continue
 			}
 			sub, err := encodePart(c)

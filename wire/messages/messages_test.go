@@ -54,7 +54,7 @@ func valid(t *testing.T, body []byte) {
 		for j, b := range m.Content {
 			switch b.Type {
 			case "text":
-				if b.Text == "" {
+				if strings.TrimSpace(b.Text) == "" {
 					t.Errorf("message %d: empty text", i)
 				}
 			case "thinking":

@@ -43,8 +43,11 @@ func (out *request) think(req *llm.Request, turns []history.Turn) error {
 		(version < adaptiveFrom || effort != "xhigh" && effort != "max") {
 		return fmt.Errorf("reasoning.effort: %q is not known", effort)
 	}
-	if budget == 0 {
+	switch {
+	case budget == 0:
 		budget = budgets[effort]
+	case effort == "none":
+		effort = "" // the budget wins
 	}
 	forced := out.ToolChoice != nil && out.ToolChoice.Type != "auto" && out.ToolChoice.Type != "none"
 	wanted := !forced && (budget > 0 || effort != "")
