@@ -234,3 +234,31 @@ func BenchmarkStream(b *testing.B) {
 		}
 	}
 }
+
+// TestWhiteSpace: the API refuses texts without a letter, in tool results too.
+func TestWhiteSpace(t *testing.T) {
+	body, err := Codec{}.Encode(&llm.Request{Model: "m", Messages: []llm.Message{
+		{Role: llm.RoleUser, Parts: []llm.Part{llm.Text(" "), llm.Text("Hi")}},
+		{Role: llm.RoleAssistant, Parts: []llm.Part{llm.Text("\n\n"), {Kind: llm.PartToolCall, CallID: "1", Name: "t"}}},
+		{Role: llm.RoleTool, Parts: []llm.Part{{Kind: llm.PartToolResult, CallID: "1", Content: []llm.Part{llm.Text("\n")}}}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	valid(t, body)
+	want := `"messages":[{"role":"user","content":[{"type":"text","text":"Hi"}]},` +
+		`{"role":"assistant","content":[{"type":"tool_use","id":"1","name":"t","input":{}}]},` +
+		`{"role":"user","content":[{"type":"tool_result","tool_use_id":"1"}]}]`
+	if !bytes.Contains(body, []byte(want)) {
+		t.Errorf("got %s", body)
+	}
+}
+
+// TestBudgetWins: a budget outranks an effort, "none" too.
+func TestBudgetWins(t *testing.T) {
+	body, err := Codec{}.Encode(&llm.Request{Model: "m", Reasoning: llm.Reasoning{Effort: "none", Budget: 3000},
+		Messages: []llm.Message{{Role: llm.RoleUser, Parts: []llm.Part{llm.Text("Hi")}}}})
+	if want := `"thinking":{"type":"enabled","budget_tokens":3000}`; err != nil || !bytes.Contains(body, []byte(want)) {
+		t.Errorf("%s, %v", body, err)
+	}
+}
