@@ -80,17 +80,14 @@ func (e *evidence) layer(l *layer) (verdict, bool) {
 	if row != nil && row.strength == firm {
 		return row.verdict(), true
 	}
-	vendor := l.vendor
-	if vendor == "" {
-		vendor = e.vendor
-	}
+	vendor := e.speaker(l.vendor)
 	if row == nil || row.strength == weak || row.class.Retryable() {
 		s := known(l.message, vendor)
 		if s != nil && (row == nil || row.strength == weak || !s.class.Retryable()) {
 			return verdict{class: s.class, rule: s.id(), source: s.source}, true
 		}
 		if l.message != "" && !e.html {
-			if w := deny(strings.ToLower(l.message[:min(len(l.message), maxRaw)]), e.stated); w != nil {
+			if w := deny(l.folded(), e.stated); w != nil {
 				return verdict{class: w.class, rule: w.id(), source: w.source, long: w.wait == otherWindow}, true
 			}
 			if e.facts.Phase != "" {
@@ -110,10 +107,7 @@ func (e *evidence) layer(l *layer) (verdict, bool) {
 // typed finds the row of the layer's most telling code or type: the first that is not weak,
 // else the first.
 func (e *evidence) typed(l *layer) *codeRow {
-	vendor := l.vendor
-	if vendor == "" {
-		vendor = e.vendor
-	}
+	vendor := e.speaker(l.vendor)
 	var first *codeRow
 	for _, list := range [...][]string{l.codes, l.types} {
 		for _, c := range list {
@@ -173,7 +167,7 @@ func (e *evidence) byStatus(status int) (verdict, bool) {
 // namesModel reports whether some layer's words are about a model.
 func (e *evidence) namesModel() bool {
 	for i := range e.layers {
-		m := strings.ToLower(e.layers[i].message)
+		m := e.layers[i].folded()
 		if strings.Contains(m, "model") || strings.Contains(m, "deployment") {
 			return true
 		}

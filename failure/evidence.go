@@ -16,6 +16,23 @@ type layer struct {
 	codes   []string // typed details first, then codes, as they came
 	types   []string
 	message string
+	lower   string // the message folded, bounded; made when needed
+}
+
+// folded is the message in lower case, as far as it is looked at.
+func (l *layer) folded() string {
+	if l.lower == "" && l.message != "" {
+		l.lower = lowerASCII(clip(l.message, maxRaw))
+	}
+	return l.lower
+}
+
+// speaker is the vendor that a layer's own name, or else the endpoint, says is speaking.
+func (e *evidence) speaker(vendor string) string {
+	if vendor != "" {
+		return vendor
+	}
+	return e.vendor
 }
 
 // evidence is everything that was read out of one failure.
@@ -123,7 +140,7 @@ func (e *evidence) text(s, vendor string, depth int) {
 			return
 		}
 	}
-	if l, rest, ok := unwrap(s); ok {
+	if l, rest, ok := unwrap(s, e.speaker(vendor)); ok {
 		if l.vendor != "" {
 			vendor = l.vendor
 		}

@@ -79,8 +79,8 @@ func (e *evidence) apply(out *Failure, v *verdict) {
 func (e *evidence) readWaits() {
 	inBody := len(e.waits) > 0
 	for i := range e.layers {
-		if m := e.layers[i].message; m != "" && !e.html {
-			e.proseWait(m)
+		if !e.html {
+			e.proseWait(e.layers[i].folded())
 		}
 	}
 	e.stated = len(e.waits) > 0

@@ -7,44 +7,29 @@ import (
 )
 
 // leads are the words that introduce a provider's wait. A client's own "retrying 1/5 in" is
-// none of them.
-var leads = [...]string{"try again in ", "retry in ", "retry after ", "try again after ",
-	"reset after ", "resets in ", "reset in ", "resets after ", "wait for ", "please wait ", "wait at least ",
-	"available in ", "available again in ", "retry your request after ", "refresh in ", "resume in "}
+// none of them. The first dates of them introduce an absolute time.
+var leads = [...]string{"regain access on ", "reset at ", "resets at ", "reset on ", "resets on ", "try again at ",
+	"retry at ", "available at ", "available again at ", "until ", "limit reached|", "将在 ", "将于 ",
 
-// dateLeads introduce an absolute time.
-var dateLeads = [...]string{"regain access on ", "reset at ", "resets at ", "reset on ",
-	"resets on ", "try again at ", "retry at ", "available at ", "until ", "限额将在 ", "将在 ", "will reset at ",
-	"limit reached|"}
+	"try again in ", "retry in ", "retry after ", "try again after ", "reset after ", "resets in ", "reset in ",
+	"resets after ", "wait for ", "please wait ", "wait at least ", "available in ", "available again in ",
+	"retry your request after ", "refresh in ", "resume in "}
 
-// proseWait reads the waits that a message states in words.
+const dateLeads = 13
+
+var leadIndex = newFinder(leads[:])
+
+// proseWait reads the waits that a message, in lower case, states in words.
 func (e *evidence) proseWait(m string) {
-	if len(m) > maxRaw {
-		m = m[:maxRaw]
-	}
-	lower := strings.ToLower(m)
-	if len(lower) != len(m) {
-		lower = m // a letter whose lower case has another length: offsets must agree
-	}
-	for _, lead := range leads {
-		for at := 0; ; {
-			i := strings.Index(lower[at:], lead)
-			if i < 0 {
-				break
-			}
-			at += i + len(lead)
-			if d, ok := leadingDuration(lower[at:]); ok {
-				e.after(d, "prose", true)
-			}
-		}
-	}
-	for _, lead := range dateLeads {
-		if i := strings.Index(lower, lead); i >= 0 {
-			if t, ok := leadingDate(m[i+len(lead):], e.zone()); ok {
+	leadIndex.each(m, func(i, end int) {
+		if i < dateLeads {
+			if t, ok := leadingDate(m[end:], e.zone()); ok {
 				e.until(t, "prose")
 			}
+		} else if d, ok := leadingDuration(m[end:]); ok {
+			e.after(d, "prose", true)
 		}
-	}
+	})
 }
 
 // zone is the time zone of a vendor's dates that name none.
@@ -136,15 +121,18 @@ var dateLayouts = [...]string{
 	"2006-01-02 15:04 MST",
 	"2006-01-02 15:04",
 	"2006-01-02",
+	"Jan 2, 2006 3:04 PM",
+	"January 2, 2006 3:04 PM",
+	"Jan 2, 2006 15:04 MST",
 }
 
 // leadingDate reads the date that s begins with, in any of the layouts.
 func leadingDate(s string, zone *time.Location) (time.Time, bool) {
 	end := 0
-	for end < len(s) && end < 40 && (isAlnum(s[end]) || strings.IndexByte("-:.+ ", s[end]) >= 0) {
+	for end < len(s) && end < 40 && (isAlnum(s[end]) || strings.IndexByte("-:.+, ", s[end]) >= 0) {
 		end++
 	}
-	for s = s[:end]; s != ""; {
+	for s = ordinals.Replace(s[:end]); s != ""; {
 		if t, ok := parseStamp(s, zone); ok {
 			return t, true
 		}
@@ -157,9 +145,13 @@ func leadingDate(s string, zone *time.Location) (time.Time, bool) {
 	return time.Time{}, false
 }
 
+// ordinals makes the 5th a 5.
+var ordinals = strings.NewReplacer("1st,", "1,", "2nd,", "2,", "3rd,", "3,", "4th,", "4,", "5th,", "5,", "6th,", "6,",
+	"7th,", "7,", "8th,", "8,", "9th,", "9,", "0th,", "0,", "11th,", "11,", "12th,", "12,", "13th,", "13,")
+
 // parseStamp reads an absolute time: seconds, milliseconds or more since 1970, or a date.
 func parseStamp(s string, zone *time.Location) (time.Time, bool) {
-	s = strings.TrimSpace(s)
+	s = strings.ToUpper(strings.TrimSpace(s)) // prose comes in lower case: T, Z and UTC
 	if f, err := strconv.ParseFloat(s, 64); err == nil {
 		switch {
 		case f >= 1e8 && f < 1e11:

@@ -57,6 +57,8 @@ var quotedRows = []quotedRow{
 	{"peer closed connection without sending complete message body (incomplete chunked read)", transportEOF, StreamInterrupted, httpx},
 	{"Server disconnected without sending a response.", transportEOF, Network, httpx},
 	{"error sending request for url (*)", transportDial, Network, reqwest},
+	{"upstream connect error or disconnect/reset before headers. *", transportReset, Network, "https://www.envoyproxy.io/docs/envoy/latest/faq/debugging/why_is_envoy_returning_503s"},
+	{"no healthy upstream", transportDial, Network, "https://www.envoyproxy.io/docs/envoy/latest/faq/debugging/why_is_envoy_returning_503s"},
 	{"error decoding response body", transportEOF, StreamInterrupted, reqwest},
 }
 

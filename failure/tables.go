@@ -55,11 +55,6 @@ type compiledSentence struct {
 	glob glob
 }
 
-type compiledWords struct {
-	wordsRow
-	all []string
-}
-
 var (
 	codeIndex     = indexCodes()
 	sentenceIndex = indexSentences()
@@ -84,12 +79,20 @@ func indexSentences() map[string][]compiledSentence {
 	return m
 }
 
-func indexWords() []compiledWords {
-	all := make([]compiledWords, len(wordsRows))
+type wordsFinder struct {
+	*finder
+	rest [][]string // the phrases behind each row's first
+}
+
+func indexWords() wordsFinder {
+	first := make([]string, len(wordsRows))
+	x := wordsFinder{rest: make([][]string, len(wordsRows))}
 	for i, r := range wordsRows {
-		all[i] = compiledWords{r, strings.Split(r.words, "+")}
+		all := strings.Split(r.words, "+")
+		first[i], x.rest[i] = all[0], all[1:]
 	}
-	return all
+	x.finder = newFinder(first)
+	return x
 }
 
 // canonCode folds the spellings of a code: letter case, separators, AWS namespaces before #
@@ -140,25 +143,24 @@ func known(message, vendor string) *sentenceRow {
 	}
 }
 
-// deny finds the row of words that a message, in lower case, contains.
+// deny finds the first row whose words a message, in lower case, contains.
 func deny(message string, waits bool) *wordsRow {
-	for i := range wordsIndex {
-		r := &wordsIndex[i]
-		if r.wait == unlessWait && waits {
-			continue
+	best := len(wordsRows)
+	wordsIndex.each(message, func(i, _ int) {
+		if i >= best || waits && wordsRows[i].wait == unlessWait {
+			return
 		}
-		found := true
-		for _, w := range r.all {
+		for _, w := range wordsIndex.rest[i] {
 			if !strings.Contains(message, w) {
-				found = false
-				break
+				return
 			}
 		}
-		if found {
-			return &r.wordsRow
-		}
+		best = i
+	})
+	if best == len(wordsRows) {
+		return nil
 	}
-	return nil
+	return &wordsRows[best]
 }
 
 // vendorRow names a vendor: by a configured name (aliases, in canonical spelling), by its

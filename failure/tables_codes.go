@@ -152,7 +152,7 @@ var codeRows = []codeRow{
 	{"", "insufficient_permissions", PermissionDenied, strong, "", openaiErrors},
 	{"", "forbidden", PermissionDenied, weak, "", openaiErrors},
 	{"", "access_denied", PermissionDenied, weak, "", openaiErrors},
-	{"", "access_terminated_error", PermissionDenied, strong, "", moonshotErrors},
+	{"", "access_terminated_error", PermissionDenied, weak, "", moonshotErrors},
 	{"", "model_access_denied", PermissionDenied, strong, "", openaiErrors},
 	{"", "max_output_tokens", InvalidRequest, weak, "", responsesErrors},
 	{"", "unknown_error", Unknown, weak, "", "https://api-docs.deepseek.com/quick_start/error_codes"},
@@ -164,6 +164,7 @@ var codeRows = []codeRow{
 	{"", "upstream_error", ServerError, weak, PhaseOpen, "https://github.com/kittors/CliRelay/issues/240"},
 	{"", "stream_error", StreamInterrupted, weak, PhaseStream, "https://github.com/QuantumNous/new-api"},
 	{"", "stream_read_error", StreamInterrupted, strong, PhaseStream, "https://github.com/Wei-Shaw/sub2api"},
+	{"", "websocket_connection_limit_reached", StreamInterrupted, strong, "", "https://github.com/openai/codex"},
 	{"", "stream_interrupted", StreamInterrupted, strong, PhaseStream, "https://github.com/Wei-Shaw/sub2api"},
 	{"", "new_api_error", ServerError, weak, "", "https://github.com/QuantumNous/new-api"},
 	{"", "bad_response_status_code", ServerError, weak, "", "https://github.com/QuantumNous/new-api"},
@@ -356,6 +357,7 @@ var codeRows = []codeRow{
 	{"minimax", "2061", PermissionDenied, strong, "", minimaxErrors},
 
 	// DashScope.
+	{"dashscope", "insufficient_quota", QuotaExhausted, weak, "", "https://github.com/anomalyco/opencode/issues/23722"},
 	{"", "arrearage", QuotaExhausted, strong, "", dashscopeErrors},
 	{"", "throttling", RateLimited, strong, "", dashscopeErrors},
 	{"", "throttling.rate_quota", RateLimited, strong, "", dashscopeErrors},

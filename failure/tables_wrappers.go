@@ -8,75 +8,78 @@ import (
 // wrapperRow is a fixed form in which a client, a relay or a log line quotes another error.
 // {rest} is what it quotes; {status}, {code}, {exception} and {vendor} say something about it;
 // * is anything. Only these forms make a number or a name in prose a fact.
-type wrapperRow struct{ pattern, source string }
+// A vendor binds the form to that vendor's answers.
+type wrapperRow struct{ vendor, pattern, source string }
 
 var wrapperRows = []wrapperRow{
-	{"litellm.{code}: {vendor}Exception - {rest}", "https://docs.litellm.ai/docs/exception_mapping"},
-	{"litellm.{code}: {rest}", "https://docs.litellm.ai/docs/exception_mapping"},
-	{"{exception}: {vendor}Exception - {rest}", "https://docs.litellm.ai/docs/exception_mapping"},
-	{"{vendor}Exception - {rest}", "https://docs.litellm.ai/docs/exception_mapping"},
-	{"API returned unexpected status code: {status}: {rest}", "https://github.com/tmc/langchaingo/blob/main/llms/openai/internal/openaiclient/chat.go"},
-	{"API error (status {status} {reason}): {code}: {rest}", "https://github.com/Anantys-oss/koan/issues/2412"},
-	{"API error (status {status} {reason}): {rest}", "https://github.com/Anantys-oss/koan/issues/2412"},
-	{"API Error: {status} {rest}", "https://github.com/anthropics/claude-code/issues/8118"},
-	{"Error code: {status} - {rest}", "https://github.com/openai/openai-python/blob/main/src/openai/_client.py"},
-	{"error, status code: {status}, status: {reason}, message: {rest}", "https://github.com/sashabaranov/go-openai/blob/master/error.go"},
-	{"error, status code: {status}, message: {rest}", "https://github.com/sashabaranov/go-openai/blob/master/error.go"},
-	{"HTTP {status} ({code})\n{rest}", "https://github.com/openai/openai-dotnet/issues/55"},
-	{"HTTP {status} (*: {code})\n{rest}", "https://github.com/openai/openai-dotnet/issues/55"},
-	{"HTTP code {status} from API ({rest}", "https://github.com/Helicone/helicone/issues/798"},
-	{"HTTP {status} ({status}) {rest}", "https://github.com/alex-wolf-ps/dbchatprov2/issues/2"},
-	{"HTTP {status}: {rest}", "https://github.com/nearai/ironclaw/issues/1994"},
-	{"HTTP {status} {reason}: {rest}", "https://github.com/nearai/ironclaw/issues/1994"},
-	{"Request failed with status code {status}: {rest}", "https://github.com/axios/axios/blob/v1.x/lib/core/settle.js"},
-	{"unexpected status {status} {reason}: {rest}", "https://github.com/openai/codex/issues/9278"},
-	{"exceeded retry limit, last status: {status} {reason}", "https://github.com/openai/codex/issues/3002"},
-	{"stream error: {rest}", "https://github.com/openai/codex/issues/3764"},
-	{"stream disconnected before completion: {rest}", "https://github.com/openai/codex/issues/3764"},
-	{"Failed after * attempts. Last error: {rest}", "https://github.com/vercel/ai/blob/main/packages/ai/src/util/retry-with-exponential-backoff.ts"},
-	{"✖ Attempt * failed with * error. Retrying with backoff... {rest}", "https://github.com/QwenLM/qwen-code/issues/73"},
-	{"Error None: {rest}", "https://github.com/xtekky/gpt4free/issues/3032"},
-	{"Error from provider ({vendor}): {rest}", "https://github.com/anomalyco/opencode/issues/23722"},
-	{"Error from provider: {rest}", "https://github.com/anomalyco/opencode/issues/23722"},
-	{"Error: {rest}", "https://developer.mozilla.org/docs/Web/JavaScript/Reference/Global_Objects/Error/toString"},
-	{"LLM error: {rest}", "https://github.com/nearai/ironclaw/issues/1994"},
-	{"Provider * request failed: {rest}", "https://github.com/nearai/ironclaw/issues/1994"},
-	{"{vendor} API error: {rest}", "https://github.com/QwenLM/qwen-code/issues/73"},
-	{"{vendor} error: {rest}", "https://github.com/pollinations/pollinations/issues/6260"},
-	{"An error occurred ({code}) when calling the * operation: {rest}", "https://github.com/boto/botocore/blob/develop/botocore/exceptions.py"},
-	{"An error occurred ({code}) when calling the * operation (reached max retries: *): {rest}", "https://github.com/boto/botocore/blob/develop/botocore/exceptions.py"},
-	{"*: operation error *, https response error StatusCode: {status}, RequestID: *, {exception}: {rest}", "https://github.com/aws/smithy-go/blob/main/errors.go"},
-	{"operation error *, https response error StatusCode: {status}, RequestID: *, {exception}: {rest}", "https://github.com/aws/smithy-go/blob/main/errors.go"},
-	{"{exception} (HTTP Status Code: {status}): {rest}", "https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ResponseStream.html"},
-	{"* [GoogleGenerativeAI Error]: Error fetching from *: [{status} *] {rest}", "https://github.com/google-gemini/deprecated-generative-ai-js/blob/main/packages/main/src/requests/request.ts"},
-	{"[GoogleGenerativeAI Error]: Error fetching from *: [{status} *] {rest}", "https://github.com/google-gemini/deprecated-generative-ai-js/blob/main/packages/main/src/requests/request.ts"},
-	{"{status} {google} {rest}", "https://github.com/googleapis/python-genai/blob/main/google/genai/errors.py"},
-	{"got status: {google}. {rest}", "https://github.com/googleapis/js-genai/blob/main/src/errors.ts"},
-	{"got status: {status} {reason}. {rest}", "https://github.com/googleapis/js-genai/blob/main/src/errors.ts"},
-	{"{code} · response.failed · {rest}", "https://github.com/james-6-23/codex2api/issues/310"},
-	{"message: {rest} type: * param: * code: *", "https://github.com/agi-merge/waggle-dance/issues/53"},
-	{"[{number}][{rest}", "https://github.com/NanmiCoder/cc-haha/issues/1266"},
-	{"Unable to round-trip http request to upstream: {rest}", "https://github.com/langmanus/langmanus/issues/44"},
-	{"The model returned the following errors: {rest}", "https://docs.aws.amazon.com/bedrock/latest/userguide/troubleshooting-api-error-codes.html"},
-	{"Upstream error from {vendor}: {rest}", "https://openrouter.ai/docs/api-reference/errors"},
-	{"* | {status}: {rest}", "https://developers.cloudflare.com/support/troubleshooting/http-status-codes/"},
-	{"{status}: {rest}", "https://github.com/diegosouzapw/OmniRoute/issues/3709"},
-	{"{status} {rest}", "https://github.com/openai/openai-node/blob/master/src/core/error.ts"},
-	{"{exception}: {rest}", "https://docs.python.org/3/library/traceback.html"},
+	{"", "litellm.{code}: {vendor}Exception - {rest}", "https://docs.litellm.ai/docs/exception_mapping"},
+	{"", "litellm.{code}: {rest}", "https://docs.litellm.ai/docs/exception_mapping"},
+	{"", "{exception}: {vendor}Exception - {rest}", "https://docs.litellm.ai/docs/exception_mapping"},
+	{"", "{vendor}Exception - {rest}", "https://docs.litellm.ai/docs/exception_mapping"},
+	{"", "API returned unexpected status code: {status}: {rest}", "https://github.com/tmc/langchaingo/blob/main/llms/openai/internal/openaiclient/chat.go"},
+	{"", "API error (status {status} {reason}): {code}: {rest}", "https://github.com/Anantys-oss/koan/issues/2412"},
+	{"", "API error (status {status} {reason}): {rest}", "https://github.com/Anantys-oss/koan/issues/2412"},
+	{"", "API Error: {status} {rest}", "https://github.com/anthropics/claude-code/issues/8118"},
+	{"", "Error code: {status} - {rest}", "https://github.com/openai/openai-python/blob/main/src/openai/_client.py"},
+	{"", "error, status code: {status}, status: {reason}, message: {rest}", "https://github.com/sashabaranov/go-openai/blob/master/error.go"},
+	{"", "error, status code: {status}, message: {rest}", "https://github.com/sashabaranov/go-openai/blob/master/error.go"},
+	{"", "HTTP {status} ({code})\n{rest}", "https://github.com/openai/openai-dotnet/issues/55"},
+	{"", "HTTP {status} (*: {code})\n{rest}", "https://github.com/openai/openai-dotnet/issues/55"},
+	{"", "HTTP code {status} from API ({rest}", "https://github.com/Helicone/helicone/issues/798"},
+	{"", "HTTP {status} ({status}) {rest}", "https://github.com/alex-wolf-ps/dbchatprov2/issues/2"},
+	{"", "HTTP {status}: {rest}", "https://github.com/nearai/ironclaw/issues/1994"},
+	{"", "HTTP {status} {reason}: {rest}", "https://github.com/nearai/ironclaw/issues/1994"},
+	{"", "Request failed with status code {status}: {rest}", "https://github.com/axios/axios/blob/v1.x/lib/core/settle.js"},
+	{"", "unexpected status {status} {reason}: {rest}", "https://github.com/openai/codex/issues/9278"},
+	{"", "exceeded retry limit, last status: {status} {reason}", "https://github.com/openai/codex/issues/3002"},
+	{"", "stream error: {rest}", "https://github.com/openai/codex/issues/3764"},
+	{"", "stream disconnected before completion: {rest}", "https://github.com/openai/codex/issues/3764"},
+	{"", "Failed after * attempts. Last error: {rest}", "https://github.com/vercel/ai/blob/main/packages/ai/src/util/retry-with-exponential-backoff.ts"},
+	{"", "✖ Attempt * failed with * error. Retrying with backoff... {rest}", "https://github.com/QwenLM/qwen-code/issues/73"},
+	{"", "Error None: {rest}", "https://github.com/xtekky/gpt4free/issues/3032"},
+	{"", "Error from provider ({vendor}): {rest}", "https://github.com/anomalyco/opencode/issues/23722"},
+	{"", "Error from provider: {rest}", "https://github.com/anomalyco/opencode/issues/23722"},
+	{"", "Error: {rest}", "https://developer.mozilla.org/docs/Web/JavaScript/Reference/Global_Objects/Error/toString"},
+	{"", "LLM error: {rest}", "https://github.com/nearai/ironclaw/issues/1994"},
+	{"", "Provider * request failed: {rest}", "https://github.com/nearai/ironclaw/issues/1994"},
+	{"", "{vendor} API error: {rest}", "https://github.com/QwenLM/qwen-code/issues/73"},
+	{"", "{vendor} error: {rest}", "https://github.com/pollinations/pollinations/issues/6260"},
+	{"", "An error occurred ({code}) when calling the * operation: {rest}", "https://github.com/boto/botocore/blob/develop/botocore/exceptions.py"},
+	{"", "An error occurred ({code}) when calling the * operation (reached max retries: *): {rest}", "https://github.com/boto/botocore/blob/develop/botocore/exceptions.py"},
+	{"", "*: operation error *, https response error StatusCode: {status}, RequestID: *, {exception}: {rest}", "https://github.com/aws/smithy-go/blob/main/errors.go"},
+	{"", "operation error *, https response error StatusCode: {status}, RequestID: *, {exception}: {rest}", "https://github.com/aws/smithy-go/blob/main/errors.go"},
+	{"", "{exception} (HTTP Status Code: {status}): {rest}", "https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ResponseStream.html"},
+	{"", "* [GoogleGenerativeAI Error]: Error fetching from *: [{status} *] {rest}", "https://github.com/google-gemini/deprecated-generative-ai-js/blob/main/packages/main/src/requests/request.ts"},
+	{"", "[GoogleGenerativeAI Error]: Error fetching from *: [{status} *] {rest}", "https://github.com/google-gemini/deprecated-generative-ai-js/blob/main/packages/main/src/requests/request.ts"},
+	{"", "{status} {google} {rest}", "https://github.com/googleapis/python-genai/blob/main/google/genai/errors.py"},
+	{"", "got status: {google}. {rest}", "https://github.com/googleapis/js-genai/blob/main/src/errors.ts"},
+	{"", "got status: {status} {reason}. {rest}", "https://github.com/googleapis/js-genai/blob/main/src/errors.ts"},
+	{"", "{code} · response.failed · {rest}", "https://github.com/james-6-23/codex2api/issues/310"},
+	{"", "message: {rest} type: * param: * code: *", "https://github.com/agi-merge/waggle-dance/issues/53"},
+	{"", "[{number}][{rest}", "https://github.com/NanmiCoder/cc-haha/issues/1266"},
+	{"", "Unable to round-trip http request to upstream: {rest}", "https://github.com/langmanus/langmanus/issues/44"},
+	{"", "The model returned the following errors: {rest}", "https://docs.aws.amazon.com/bedrock/latest/userguide/troubleshooting-api-error-codes.html"},
+	{"", "Upstream error from {vendor}: {rest}", "https://openrouter.ai/docs/api-reference/errors"},
+	{"", "* | {status}: {rest}", "https://developers.cloudflare.com/support/troubleshooting/http-status-codes/"},
+	{"minimax", "{rest} ({number})", "https://github.com/MiniMax-AI/MiniMax-M2/issues/62"},
+	{"", "{status}: {rest}", "https://github.com/diegosouzapw/OmniRoute/issues/3709"},
+	{"", "{status} {rest}", "https://github.com/openai/openai-node/blob/master/src/core/error.ts"},
+	{"", "{exception}: {rest}", "https://docs.python.org/3/library/traceback.html"},
 }
 
 var wrapperIndex = indexWrappers()
 
 type wrapper struct {
-	glob  glob
-	first string // the literal text that the pattern begins with
+	glob   glob
+	vendor string
+	first  string // the literal text that the pattern begins with
 }
 
 func indexWrappers() []wrapper {
 	all := make([]wrapper, len(wrapperRows))
 	for i, r := range wrapperRows {
 		g := compile(r.pattern)
-		all[i] = wrapper{glob: g}
+		all[i] = wrapper{glob: g, vendor: r.vendor}
 		if g[0].hole == "" {
 			all[i].first = g[0].text
 		}
@@ -88,7 +91,7 @@ func indexWrappers() []wrapper {
 var clientTails = []string{"; retrying ", ", url: http", "\n\nRequest URL: ", ", request id: ", "\n    at "}
 
 // unwrap recognises a wrapper, and returns what it says and the text that it quotes.
-func unwrap(s string) (layer, string, bool) {
+func unwrap(s, vendor string) (layer, string, bool) {
 	if len(s) > 64<<10 {
 		return layer{}, "", false
 	}
@@ -99,7 +102,7 @@ func unwrap(s string) (layer, string, bool) {
 	}
 	for i := range wrapperIndex {
 		w := &wrapperIndex[i]
-		if w.first != "" && !strings.HasPrefix(s, w.first) {
+		if w.vendor != "" && w.vendor != vendor || w.first != "" && !strings.HasPrefix(s, w.first) {
 			continue
 		}
 		var l layer
