@@ -81,6 +81,7 @@ func (d *decoder) start(dst []llm.Event, index int, raw []byte) ([]llm.Event, er
 			return dst, err
 		}
 	}
+	dst = d.endCall(dst)
 	if scan.Empty(raw) {
 		return dst, nil // its deltas say what it is
 	}
@@ -195,6 +196,7 @@ func (d *decoder) say(dst []llm.Event, index int, kind llm.EventKind, text strin
 			return dst, err
 		}
 	}
+	dst = d.endCall(dst)
 	part := d.begin(block{kind: kind, index: index})
 	return append(dst, llm.Event{Kind: llm.EventPartStart, Part: part},
 		llm.Event{Kind: kind, Part: part, Text: text}), nil
@@ -206,8 +208,8 @@ func (d *decoder) close(dst []llm.Event, b *block) ([]llm.Event, error) {
 	case llm.EventText, llm.EventThinking:
 		dst = append(dst, llm.Event{Kind: llm.EventPartEnd, Part: b.part})
 	case llm.EventCallStart:
-		dst = say(dst, llm.EventCallDelta, b.part, b.whole)
-		dst = append(dst, llm.Event{Kind: llm.EventCallEnd, Part: b.part})
+		dst = say(d.endCall(dst), llm.EventCallDelta, b.part, b.whole)
+		d.ending, d.stopped = b.part, true
 	case llm.EventProviderTool:
 		if !json.Valid(b.input) {
 			break // there is none, or the token limit cut it: its start said all
@@ -233,6 +235,16 @@ func (d *decoder) close(dst []llm.Event, b *block) ([]llm.Event, error) {
 	}
 	d.open = append(d.open[:i], d.open[i+1:]...)
 	return dst, nil
+}
+
+// endCall ends the call whose block stopped, now that it is known not to be the last thing said:
+// a block stops where the token limit or a refusal cuts it, too.
+func (d *decoder) endCall(dst []llm.Event) []llm.Event {
+	if d.stopped {
+		d.stopped = false
+		dst = append(dst, llm.Event{Kind: llm.EventCallEnd, Part: d.ending})
+	}
+	return dst
 }
 
 // merge adds a delta to a block of a kind that we don't know, as the known ones are built:

@@ -16,10 +16,13 @@ type decoder struct {
 	tools map[string]string // names of the provider's tools, by call id
 	calls bool
 	stop  string
-	fresh int64 // input tokens that touched no cache
-	usage llm.Usage
-	done  bool
-	over  bool // after message_stop or an error
+	// The call at part ending stopped, and nothing came after it.
+	ending  int
+	stopped bool
+	fresh   int64 // input tokens that touched no cache
+	usage   llm.Usage
+	done    bool
+	over    bool // after message_stop or an error
 }
 
 // frame is any event of the stream. Its slices are the frame's own bytes.
@@ -209,5 +212,9 @@ func (d *decoder) finish(dst []llm.Event) ([]llm.Event, error) {
 		d.stop = "end_turn"
 	}
 	d.done, d.over = true, true
-	return append(dst, llm.Event{Kind: llm.EventDone, Stop: stopReason(d.stop)}), nil
+	stop := stopReason(d.stop)
+	if stop != llm.StopLength && stop != llm.StopFiltered {
+		dst = d.endCall(dst)
+	}
+	return append(dst, llm.Event{Kind: llm.EventDone, Stop: stop}), nil
 }

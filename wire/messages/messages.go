@@ -5,10 +5,11 @@
 // stop reason is not one, and a body that ends without it is io.ErrUnexpectedEOF. What follows
 // message_stop or an error is a ping. Blocks get dense part indexes in the order in which they
 // began, whatever their own indexes are; a block that was opened twice, never opened or never
-// stopped is closed where the next thing shows that it ended. Tool calls that the provider
-// runs, and their results, are provider tools with their JSON in Text, each with a part index
-// of its own; any type that ends in _tool_use or _tool_result counts as one. Other unknown
-// blocks and unknown deltas are opaque. Citations are left in the frame's raw bytes.
+// stopped is closed where the next thing shows that it ended. A call at which the token limit
+// or a refusal struck never ends, whatever its arguments look like. Tool calls that the
+// provider runs, and their results, are provider tools with their JSON in Text, each with a
+// part index of its own; any type that ends in _tool_use or _tool_result counts as one. Other
+// unknown blocks and unknown deltas are opaque. Citations are left in the frame's raw bytes.
 //
 // Encoding. The codec sends the parts that it gets: whoever calls it has taken out signatures,
 // redacted thinking and opaque parts that another provider made. See history.Turns for how a
