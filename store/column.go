@@ -1,0 +1,85 @@
+package store
+
+import (
+	"database/sql/driver"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/reprise-run/reprise/session"
+)
+
+// document is a column that holds the JSON of *v; NULL is its zero.
+type document[T any] struct{ v *T }
+
+func asJSON[T any](v *T) document[T] { return document[T]{v} }
+
+// Value implements driver.Valuer.
+func (d document[T]) Value() (driver.Value, error) {
+	b, err := json.Marshal(*d.v)
+	if err != nil || string(b) == "null" {
+		return nil, err
+	}
+	return string(b), nil
+}
+
+// Scan implements sql.Scanner.
+func (d document[T]) Scan(src any) error {
+	var zero T
+	*d.v = zero
+	switch src := src.(type) {
+	case nil:
+		return nil
+	case string:
+		return json.Unmarshal([]byte(src), d.v)
+	case []byte:
+		return json.Unmarshal(src, d.v)
+	}
+	return fmt.Errorf("a JSON column holds a %T", src)
+}
+
+// word is a column that holds one of a closed set of words.
+type word[T ~string] struct {
+	v     *T
+	known []T
+}
+
+// Value implements driver.Valuer.
+func (w word[T]) Value() (driver.Value, error) { return string(*w.v), w.check() }
+
+// Scan implements sql.Scanner.
+func (w word[T]) Scan(src any) error {
+	switch src := src.(type) {
+	case string:
+		*w.v = T(src)
+	case []byte:
+		*w.v = T(src)
+	default:
+		return fmt.Errorf("a column of words holds a %T", src)
+	}
+	return w.check()
+}
+
+func (w word[T]) check() error {
+	if !slices.Contains(w.known, *w.v) {
+		return fmt.Errorf("%q is not a %T that this program knows", string(*w.v), *w.v)
+	}
+	return nil
+}
+
+var (
+	roles     = []session.Role{session.RoleOperator, session.RoleReply, session.RoleTool}
+	runStates = []session.RunState{session.Queued, session.Running, session.Succeeded,
+		session.Failed, session.Cancelled}
+	triggers   = []session.Trigger{session.TriggerMessage, session.TriggerRegenerate, session.TriggerResume}
+	callStates = []session.CallState{session.CallStarted, session.CallEnded, session.CallUnknown}
+)
+
+// atMost is the argument of a LIMIT; 0 is none.
+func atMost(n int) int64 {
+	if n <= 0 {
+		return math.MaxInt64
+	}
+	return int64(n)
+}

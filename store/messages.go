@@ -1,0 +1,85 @@
+package store
+
+import (
+	"github.com/reprise-run/reprise/session"
+)
+
+const messageColumns = `id, session_id, role, parts, actor, created_at, run_id, step, attempt_id,
+provider, model, usage, interrupted, position`
+
+func messageFields(m *session.Message) []any {
+	return []any{&m.ID, &m.SessionID, word[session.Role]{&m.Role, roles}, asJSON(&m.Parts),
+		&m.Actor, &m.CreatedAt, &m.RunID, &m.Step, &m.AttemptID, &m.Provider, &m.Model,
+		asJSON(&m.Usage), &m.Interrupted, &m.Position}
+}
+
+// selectMessages reads messages with their derived fields. A run's failure is shown on its
+// last reply or tool row; operator rows look the same before and after.
+const selectMessages = `SELECT m.id, m.session_id, m.role, m.parts, m.actor, m.created_at, m.run_id,
+m.step, m.attempt_id, m.provider, m.model, m.usage, m.interrupted, m.position,
+COALESCE(s.run_id, ''), r.failure, r.recovery
+FROM messages m
+LEFT JOIN supersessions s ON s.message_id = m.id
+LEFT JOIN runs r ON r.id = m.run_id AND m.role <> 'operator' AND NOT EXISTS (
+  SELECT 1 FROM messages n WHERE n.run_id = m.run_id AND n.position > m.position AND n.role <> 'operator')
+`
+
+func derivedFields(m *session.Message) []any {
+	return append(messageFields(m), &m.SupersededBy, asJSON(&m.Failure), asJSON(&m.Recovery))
+}
+
+func (r *reader) Message(id session.MessageID) (session.Message, error) {
+	return one(r, derivedFields, selectMessages+`WHERE m.id = $1`, id)
+}
+
+func (r *reader) Messages(id session.ID, superseded bool, after int64, limit int) ([]session.Message, error) {
+	where := `WHERE m.session_id = $1 AND m.position > $2 `
+	if !superseded {
+		where += `AND s.message_id IS NULL `
+	}
+	return list(r, derivedFields, selectMessages+where+`ORDER BY m.position LIMIT $3`,
+		id, after, atMost(limit))
+}
+
+func (t *tx) InsertMessage(m session.Message) (int64, error) {
+	fields := messageFields(&m)
+	return t.returning(`INSERT INTO messages (`+messageColumns+`)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13,
+(SELECT COALESCE(MAX(position), 0) + 1 FROM messages WHERE session_id = $2))
+ON CONFLICT DO NOTHING RETURNING position`, fields[:len(fields)-1]...)
+}
+
+func (t *tx) Supersede(id session.ID, anchor session.MessageID, after int64, only, by session.RunID, now session.Time) (int, error) {
+	n, err := t.exec(`INSERT INTO supersessions (message_id, session_id, anchor, run_id, created_at)
+SELECT id, session_id, $2, $5, CAST($6 AS BIGINT) FROM messages
+WHERE session_id = $1 AND position > $3 AND ($4 = '' OR run_id = $4)
+AND NOT EXISTS (SELECT 1 FROM supersessions s WHERE s.message_id = messages.id)`,
+		id, anchor, after, only, by, now)
+	return int(n), err
+}
+
+const pendingColumns = `message_id, run_id, session_id, rank, parts, actor, created_at`
+
+func pendingFields(p *session.Pending) []any {
+	return []any{&p.MessageID, &p.RunID, &p.SessionID, &p.Rank, asJSON(&p.Parts), &p.Actor, &p.CreatedAt}
+}
+
+func (r *reader) Pending(id session.ID) ([]session.Pending, error) {
+	return list(r, pendingFields, `SELECT `+pendingColumns+` FROM pending
+WHERE session_id = $1 ORDER BY rank`, id)
+}
+
+func (t *tx) InsertPending(p session.Pending) error {
+	return t.change(`INSERT INTO pending (`+pendingColumns+`)
+VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING`, pendingFields(&p)...)
+}
+
+func (t *tx) PutPending(p session.Pending) error {
+	return t.change(`UPDATE pending SET parts = $3, rank = $4 WHERE message_id = $1 AND session_id = $2
+AND NOT EXISTS (SELECT 1 FROM pending o WHERE o.session_id = $2 AND o.rank = $4 AND o.message_id <> $1)`,
+		p.MessageID, p.SessionID, asJSON(&p.Parts), p.Rank)
+}
+
+func (t *tx) DeletePending(id session.ID, m session.MessageID) error {
+	return t.change(`DELETE FROM pending WHERE message_id = $1 AND session_id = $2`, m, id)
+}

@@ -1,0 +1,87 @@
+package store
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"time"
+)
+
+// migrations are numbered by their order, from 1, and never changed once released. In a
+// file, a semicolon at the end of a line ends a statement.
+//
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// ErrNewer: the database was written by a newer version of this program.
+var ErrNewer = errors.New("the database has a newer schema than this program knows")
+
+// migrate applies what is missing, in one transaction. Of several processes that start
+// together one does it and the others find it done.
+func (s *Store) migrate(ctx context.Context) error {
+	c, err := connect(ctx, s.write)
+	if err != nil {
+		return err
+	}
+	// Prepared statements do not outlive a change of the schema.
+	defer c.discard()
+	for range maxTries {
+		if err = s.upgrade(ctx, c); err == nil || !s.dialect.Conflict(err) {
+			return err
+		}
+	}
+	return err
+}
+
+func (s *Store) upgrade(ctx context.Context, c *conn) (err error) {
+	names, err := fs.Glob(migrations, "migrations/*.sql")
+	if err != nil {
+		return err
+	}
+	if err := c.run(s.dialect.Exclusive...); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, c.run("ROLLBACK"))
+		}
+	}()
+	t := &tx{reader{ctx: ctx, conn: c, conflicts: s.dialect.Conflict}}
+	if _, err := t.exec(`CREATE TABLE IF NOT EXISTS schema_versions (
+  version    BIGINT PRIMARY KEY,
+  name       TEXT NOT NULL,
+  applied_at BIGINT NOT NULL
+)`); err != nil {
+		return err
+	}
+	version, err := one(&t.reader, itself[int], `SELECT COALESCE(MAX(version), 0) FROM schema_versions`)
+	if err != nil {
+		return err
+	}
+	if version > len(names) {
+		return fmt.Errorf("%w: version %d, known are %d; start the version that wrote it, or restore a backup",
+			ErrNewer, version, len(names))
+	}
+	for i, name := range names[version:] {
+		text, err := migrations.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		for statement := range strings.SplitSeq(string(text), ";\n") {
+			if strings.TrimSpace(statement) == "" {
+				continue
+			}
+			if _, err := t.exec(statement); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+		}
+		if _, err := t.exec(`INSERT INTO schema_versions (version, name, applied_at) VALUES ($1, $2, $3)`,
+			version+i+1, strings.TrimPrefix(name, "migrations/"), time.Now().UnixMilli()); err != nil {
+			return err
+		}
+	}
+	return c.run("COMMIT")
+}

@@ -1,0 +1,111 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/reprise-run/reprise/session"
+)
+
+const runColumns = `id, session_id, message_id, state, trigger, continues, actor, model, origin,
+generation, claims, owner, lease_until, steps, requests, cancel_requested, cancelled_by,
+queued_at, started_at, ended_at, reason, failure, recovery`
+
+func runFields(r *session.Run) []any {
+	return []any{&r.ID, &r.SessionID, &r.MessageID, word[session.RunState]{&r.State, runStates},
+		word[session.Trigger]{&r.Trigger, triggers}, &r.Continues, &r.Actor, &r.Model, asJSON(&r.Origin),
+		&r.Generation, &r.Claims, &r.Owner, &r.LeaseUntil, &r.Steps, &r.Requests, &r.CancelRequested,
+		&r.CancelledBy, &r.QueuedAt, &r.StartedAt, &r.EndedAt, &r.Reason, asJSON(&r.Failure),
+		asJSON(&r.Recovery)}
+}
+
+const lastRun = `SELECT ` + runColumns + ` FROM runs WHERE session_id = $1 ORDER BY number DESC LIMIT 1`
+
+func (r *reader) Run(id session.RunID) (session.Run, error) {
+	return one(r, runFields, `SELECT `+runColumns+` FROM runs WHERE id = $1`, id)
+}
+
+func (r *reader) LastRun(id session.ID) (session.Run, error) {
+	return one(r, runFields, lastRun, id)
+}
+
+func (r *reader) QueuedRuns(limit int) ([]session.Run, error) {
+	return list(r, runFields, `SELECT `+runColumns+` FROM runs
+WHERE state = 'queued' ORDER BY queued_at, id LIMIT $1`, atMost(limit))
+}
+
+func (r *reader) RunningRuns() ([]session.Run, error) {
+	return list(r, runFields, `SELECT `+runColumns+` FROM runs WHERE state = 'running' ORDER BY id`)
+}
+
+func (r *reader) CountRunning() (int, error) {
+	return one(r, itself[int], `SELECT COUNT(*) FROM runs WHERE state = 'running'`)
+}
+
+func (t *tx) InsertRun(r session.Run) error {
+	if r.State != session.Queued {
+		return fmt.Errorf("insert run %s: its state is %q, a new run is queued", r.ID, r.State)
+	}
+	err := t.change(`INSERT INTO runs (`+runColumns+`, number)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20,
+$21, $22, $23, (SELECT COALESCE(MAX(number), 0) + 1 FROM runs WHERE session_id = $2))
+ON CONFLICT DO NOTHING`, runFields(&r)...)
+	if !errors.Is(err, session.ErrLost) {
+		return err
+	}
+	active, err := one(&t.reader, itself[int], `SELECT COUNT(*) FROM runs
+WHERE session_id = $1 AND state IN ('queued', 'running')`, r.SessionID)
+	switch {
+	case err != nil:
+		return err
+	case active > 0:
+		return session.ErrActive
+	}
+	return session.ErrLost
+}
+
+// PutRun implements session.Tx. A run that has ended keeps its state.
+func (t *tx) PutRun(r session.Run, expect session.RunState, generation int64) error {
+	if expect.Terminal() && r.State != expect {
+		return session.ErrLost
+	}
+	return t.change(`UPDATE runs SET state = $4, origin = $5, generation = $6, claims = $7, owner = $8,
+lease_until = $9, steps = $10, requests = $11, cancel_requested = $12, cancelled_by = $13,
+started_at = $14, ended_at = $15, reason = $16, failure = $17, recovery = $18
+WHERE id = $1 AND state = $2 AND generation = $3`,
+		r.ID, expect, generation, word[session.RunState]{&r.State, runStates}, asJSON(&r.Origin),
+		r.Generation, r.Claims, r.Owner, r.LeaseUntil, r.Steps, r.Requests, r.CancelRequested,
+		r.CancelledBy, r.StartedAt, r.EndedAt, r.Reason, asJSON(&r.Failure), asJSON(&r.Recovery))
+}
+
+func (t *tx) ExtendLeases(owner string, until session.Time) error {
+	_, err := t.exec(`UPDATE runs SET lease_until = $2 WHERE owner = $1 AND state = 'running'`, owner, until)
+	return err
+}
+
+const callColumns = `session_id, run_id, step, call_id, name, arguments, state, effect, result, started_at, ended_at`
+
+func callFields(c *session.ToolCall) []any {
+	return []any{&c.SessionID, &c.RunID, &c.Step, &c.CallID, &c.Name, &c.Arguments,
+		word[session.CallState]{&c.State, callStates}, &c.Effect, asJSON(&c.Result),
+		&c.StartedAt, &c.EndedAt}
+}
+
+func (r *reader) ToolCalls(run session.RunID) ([]session.ToolCall, error) {
+	return list(r, callFields, `SELECT `+callColumns+` FROM tool_calls
+WHERE run_id = $1 ORDER BY step, number`, run)
+}
+
+func (t *tx) InsertToolCall(c session.ToolCall) error {
+	return t.change(`INSERT INTO tool_calls (`+callColumns+`, number)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11,
+(SELECT COALESCE(MAX(number), 0) + 1 FROM tool_calls WHERE run_id = $2))
+ON CONFLICT DO NOTHING`, callFields(&c)...)
+}
+
+func (t *tx) PutToolCall(c session.ToolCall, expect session.CallState) error {
+	return t.change(`UPDATE tool_calls SET state = $5, result = $6, ended_at = $7
+WHERE run_id = $1 AND step = $2 AND call_id = $3 AND state = $4`,
+		c.RunID, c.Step, c.CallID, expect, word[session.CallState]{&c.State, callStates},
+		asJSON(&c.Result), c.EndedAt)
+}

@@ -1,0 +1,84 @@
+package store
+
+import (
+	"github.com/reprise-run/reprise/session"
+)
+
+const sessionColumns = `id, title, model, settings, archived, paused, actor, created_at, updated_at, revision`
+
+func sessionFields(s *session.Session) []any {
+	return []any{&s.ID, &s.Title, &s.Model, asJSON(&s.Settings), &s.Archived, &s.Paused,
+		&s.Actor, &s.CreatedAt, &s.UpdatedAt, &s.Revision}
+}
+
+// derive completes a session by its newest run. An active run is always the newest: another
+// can only follow when it has ended.
+func derive(s *session.Session, last *session.Run) {
+	s.State, s.LastRun = session.Idle, last
+	if last == nil {
+		return
+	}
+	switch last.State {
+	case session.Queued:
+		s.State = session.StateQueued
+	case session.Running:
+		s.State = session.StateRunning
+	}
+}
+
+func (r *reader) Session(id session.ID) (session.Session, error) {
+	s, err := one(r, sessionFields, `SELECT `+sessionColumns+` FROM sessions WHERE id = $1`, id)
+	if err != nil {
+		return s, err
+	}
+	last, err := list(r, runFields, lastRun, id)
+	if err != nil {
+		return session.Session{}, err
+	}
+	if len(last) == 0 {
+		derive(&s, nil)
+	} else {
+		derive(&s, &last[0])
+	}
+	return s, nil
+}
+
+func (r *reader) Sessions(archived bool, limit int) ([]session.Session, error) {
+	all, err := list(r, sessionFields, `SELECT `+sessionColumns+` FROM sessions
+WHERE archived = $1 ORDER BY updated_at DESC, id DESC LIMIT $2`, archived, atMost(limit))
+	if err != nil {
+		return nil, err
+	}
+	runs, err := list(r, runFields, `SELECT `+runColumns+` FROM runs
+WHERE session_id IN (SELECT id FROM sessions WHERE archived = $1 ORDER BY updated_at DESC, id DESC LIMIT $2)
+AND number = (SELECT MAX(number) FROM runs newer WHERE newer.session_id = runs.session_id)`,
+		archived, atMost(limit))
+	if err != nil {
+		return nil, err
+	}
+	last := make(map[session.ID]*session.Run, len(runs))
+	for i := range runs {
+		last[runs[i].SessionID] = &runs[i]
+	}
+	for i := range all {
+		derive(&all[i], last[all[i].ID])
+	}
+	return all, nil
+}
+
+func (t *tx) InsertSession(s session.Session) error {
+	return t.change(`INSERT INTO sessions (`+sessionColumns+`)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT DO NOTHING`, sessionFields(&s)...)
+}
+
+func (t *tx) PutSession(s session.Session) error {
+	return t.change(`UPDATE sessions SET title = $2, model = $3, settings = $4, archived = $5,
+paused = $6, updated_at = $7 WHERE id = $1`,
+		s.ID, s.Title, s.Model, asJSON(&s.Settings), s.Archived, s.Paused, s.UpdatedAt)
+}
+
+func (t *tx) Touch(id session.ID, now session.Time) (int64, error) {
+	return t.returning(`UPDATE sessions SET revision = revision + 1,
+updated_at = CASE WHEN updated_at < $2 THEN $2 ELSE updated_at END
+WHERE id = $1 RETURNING revision`, id, now)
+}

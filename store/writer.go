@@ -1,0 +1,194 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/reprise-run/reprise/session"
+)
+
+const (
+	// maxGroup is how many updates share a commit at most, and maxTries how often a group
+	// that lost to another process is run.
+	maxGroup = 128
+	maxTries = 5
+)
+
+// update is a call of Update that waits for the writer. Its function runs on the caller's
+// goroutine, when the writer gives it the turn.
+type update struct {
+	ctx  context.Context
+	full session.Durability
+	turn chan *tx   // unbuffered: a caller that has left never takes it
+	ran  chan error // what the function returned, or errAbandoned
+	done chan error // the outcome; buffered, for a caller that has left
+	won  bool       // took a turn: from then on it is not skipped
+	gone bool       // the caller has left
+	err  error      // of the function
+}
+
+// errAbandoned: the function ended its goroutine instead of returning.
+var errAbandoned = errors.New("the update's function did not return")
+
+// Update implements session.Store. f runs on the calling goroutine. A context that ends
+// before f's turn ends the call; afterwards it has no effect: what was stored is reported as
+// stored.
+func (s *Store) Update(ctx context.Context, d session.Durability, f func(tx session.Tx) error) error {
+	if d > session.Full {
+		return fmt.Errorf("unknown durability %d", d)
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	u := &update{ctx: ctx, full: d,
+		turn: make(chan *tx), ran: make(chan error, 1), done: make(chan error, 1)}
+	select {
+	case <-s.closing:
+		return session.ErrClosed
+	case <-ctx.Done():
+		return ctx.Err()
+	case s.updates <- u:
+	}
+	leave := ctx.Done()
+	for {
+		select {
+		case t := <-u.turn:
+			leave = nil
+			u.run(t, f)
+		case err := <-u.done:
+			return err
+		case <-leave:
+			return ctx.Err()
+		}
+	}
+}
+
+func (u *update) run(t *tx, f func(session.Tx) error) {
+	err := errAbandoned
+	defer func() { u.ran <- err }()
+	err = f(t)
+}
+
+// writer runs updates until the store closes. There is one.
+func (s *Store) writer() {
+	defer close(s.stopped)
+	var c *conn
+	for {
+		select {
+		case <-s.closing:
+			if c != nil {
+				c.discard()
+			}
+			return
+		case u := <-s.updates:
+			c = s.commit(c, s.gather(u))
+		}
+	}
+}
+
+// gather takes the updates that wait beside the first.
+func (s *Store) gather(first *update) []*update {
+	group := []*update{first}
+	for len(group) < maxGroup {
+		select {
+		case u := <-s.updates:
+			group = append(group, u)
+		default:
+			return group
+		}
+	}
+	return group
+}
+
+// commit runs a group and answers it. An update's own error counts only once the group is
+// committed: until then it may rest on a change of the group that does not last. It returns
+// the connection for the next group, nil where it broke.
+func (s *Store) commit(c *conn, group []*update) *conn {
+	var err error
+	for range maxTries {
+		if c == nil {
+			if c, err = connect(context.Background(), s.write); err != nil {
+				break
+			}
+		}
+		if err = s.try(c, group); err == nil {
+			break
+		}
+		if c.run("ROLLBACK") != nil {
+			c.discard()
+			c = nil
+		}
+		if !s.dialect.Conflict(err) {
+			break
+		}
+	}
+	for _, u := range group {
+		if err != nil {
+			u.done <- err
+		} else {
+			u.done <- u.err
+		}
+	}
+	return c
+}
+
+// try runs a group in one transaction.
+func (s *Store) try(c *conn, group []*update) error {
+	d := session.Soft
+	for _, u := range group {
+		d = max(d, u.full)
+	}
+	if err := c.run(s.dialect.Begin[d]...); err != nil {
+		return fmt.Errorf("begin: %w", err)
+	}
+	for _, u := range group {
+		if u.gone {
+			continue
+		}
+		if err := s.turn(c, u); err != nil {
+			return err
+		}
+	}
+	if err := c.run("COMMIT"); err != nil {
+		return fmt.Errorf("commit: %w", err)
+	}
+	return nil
+}
+
+// turn runs one update in its own savepoint. Its error ends the whole group.
+func (s *Store) turn(c *conn, u *update) error {
+	if err := u.ctx.Err(); err != nil && !u.won {
+		u.err, u.gone = err, true
+		return nil
+	}
+	if err := c.run("SAVEPOINT one"); err != nil {
+		return fmt.Errorf("begin: %w", err)
+	}
+	t := &tx{reader{ctx: context.Background(), conn: c, conflicts: s.dialect.Conflict}}
+	leave := u.ctx.Done()
+	if u.won {
+		leave = nil
+	}
+	select {
+	case u.turn <- t:
+		u.won = true
+		u.err = <-u.ran
+		u.gone = u.err == errAbandoned
+	case <-leave:
+		u.err, u.gone = u.ctx.Err(), true
+	}
+	t.conn = nil
+	if t.conflict != nil {
+		return t.conflict
+	}
+	if u.err != nil {
+		if err := c.run("ROLLBACK TO SAVEPOINT one"); err != nil {
+			return fmt.Errorf("%w (and undoing it: %w)", u.err, err)
+		}
+	}
+	if err := c.run("RELEASE SAVEPOINT one"); err != nil {
+		return fmt.Errorf("end an update: %w", err)
+	}
+	return nil
+}
