@@ -20,7 +20,11 @@ import (
 func (s *stream) broken(err error) *failure.Failure {
 	s.facts.Delivered = s.transfer.delivery()
 	if s.ctx.Err() == nil {
-		return s.stamp(failure.FromError(s.facts, typed(err)))
+		f := s.stamp(failure.FromError(s.facts, typed(err)))
+		if f.Phase == failure.PhaseStream {
+			f.Delivered = llm.MaybeAccepted // who has begun to answer has not refused
+		}
+		return f
 	}
 	if e, ours := errors.AsType[expired](context.Cause(s.ctx)); ours {
 		return s.stamp(failure.NewTimeout(s.facts, e.kind, e.after))
@@ -112,14 +116,16 @@ func (s *stream) stamp(known *failure.Failure) *failure.Failure {
 	return &f
 }
 
-// refusedStream is a request over HTTP/2 that the server says it did not process: its stream
-// was refused (RFC 9113, section 8.7), or lies above the last one of a GOAWAY (section 6.8).
-type refusedStream struct{ error }
+// flattened is a stream error of HTTP/2 that net/http reports as text alone.
+type flattened struct {
+	error
+	code uint64 // RFC 9113, section 7
+}
 
-func (e refusedStream) Unwrap() error { return e.error }
+func (e flattened) Unwrap() error { return e.error }
 
 // As fills what has the shape of net/http's stream errors, as those do themselves.
-func (e refusedStream) As(target any) bool {
+func (e flattened) As(target any) bool {
 	v := reflect.ValueOf(target).Elem()
 	if v.Kind() != reflect.Struct || v.NumField() != 3 || !v.FieldByName("StreamID").IsValid() {
 		return false
@@ -128,17 +134,22 @@ func (e refusedStream) As(target any) bool {
 	if !code.CanUint() || !code.CanSet() {
 		return false
 	}
-	code.SetUint(7)
+	code.SetUint(e.code)
 	return true
 }
 
-// typed gives a type back to two errors that net/http flattens to text where a body cannot be
-// read again (shouldRetryRequest and setGoAway of its HTTP/2).
+// typed gives its type back to what net/http flattens where it would have sent a request
+// again and the body cannot be read again (shouldRetryRequest of its HTTP/2), and to a GOAWAY
+// with an error whose last stream lies below ours, which refuses it (setGoAway; RFC 9113,
+// section 6.8).
 func typed(err error) error {
-	text := err.Error()
-	if strings.Contains(text, "; REFUSED_STREAM; received from peer]") ||
-		strings.HasPrefix(text, "http2: Transport received GOAWAY from server ErrCode:") {
-		return refusedStream{err}
+	const protocolError, refusedStream = 1, 7
+	switch text := err.Error(); {
+	case strings.Contains(text, "; REFUSED_STREAM; received from peer]"),
+		strings.HasPrefix(text, "http2: Transport received GOAWAY from server ErrCode:"):
+		return flattened{err, refusedStream}
+	case strings.Contains(text, "; PROTOCOL_ERROR; received from peer]"):
+		return flattened{err, protocolError}
 	}
 	return err
 }

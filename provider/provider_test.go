@@ -12,7 +12,9 @@ import (
 	"github.com/reprise-run/reprise/provider/rehearsal"
 	"github.com/reprise-run/reprise/wire"
 	"github.com/reprise-run/reprise/wire/chat"
+	"github.com/reprise-run/reprise/wire/gemini"
 	"github.com/reprise-run/reprise/wire/messages"
+	"github.com/reprise-run/reprise/wire/responses"
 )
 
 // codecs are the dialects, with the base path that each wants.
@@ -21,7 +23,9 @@ var codecs = []struct {
 	path  string
 }{
 	{chat.Codec{}, "/v1"},
+	{responses.Codec{}, "/v1"},
 	{messages.Codec{}, ""},
+	{gemini.Codec{}, ""},
 }
 
 // pipes is a listener whose connections are pipes, so that a test's time is its own.

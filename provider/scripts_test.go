@@ -87,8 +87,8 @@ func TestScripts(t *testing.T) {
 					if !f.NotBefore.IsZero() {
 						fmt.Fprintf(&all, ", not before %v by %s", f.NotBefore.Sub(began), f.Hint)
 					}
-					fmt.Fprintf(&all, "\n\t%s\n", f.Message)
-					if f.Provider != "test" || f.Model != script.Name+"-fast" || f.Dialect != c.codec.Dialect() || f.Rule == "" {
+					all.WriteByte('\n')
+					if f.Message == "" || f.Provider != "test" || f.Model != script.Name+"-fast" || f.Dialect != c.codec.Dialect() || f.Rule == "" {
 						t.Errorf("%s: facts missing: %+v", script.Name, f)
 					}
 					if f.Status != 0 && f.RequestID == "" {
@@ -127,7 +127,9 @@ func skipped(script string) bool {
 }
 
 // TestDialectsAgree: a script gives the same content and the same class of failure in every
-// dialect, but where a dialect cannot say it.
+// dialect. Three things not every dialect can say: thinking that only the provider can read
+// comes as a mere proof in Responses and Gemini, and Gemini's calls come whole and its answers
+// end with the body, so that an error behind the finish reason is still a failure.
 func TestDialectsAgree(t *testing.T) {
 	for _, script := range rehearsal.Scripts() {
 		if skipped(script.Name) {
@@ -135,6 +137,9 @@ func TestDialectsAgree(t *testing.T) {
 		}
 		var first, firstDialect string
 		for _, c := range codecs {
+			if script.Name == "done-then-error" && c.codec.Dialect() == "gemini" {
+				continue
+			}
 			synctest.Test(t, func(t *testing.T) {
 				p := open(t, Config{Codec: c.codec, Dial: serve(t, newRehearsal(t)), BaseURL: "http://rehearsal.test" + c.path,
 					Timeouts: DefaultTimeouts})
@@ -142,8 +147,12 @@ func TestDialectsAgree(t *testing.T) {
 				got := ""
 				for _, k := range kinds {
 					switch kind, _, _ := strings.Cut(k, "×"); kind {
-					case "text", "thinking", "redacted_thinking", "call_start", "done":
+					case "text", "thinking", "done":
 						got += k + " "
+					case "call_start":
+						if !strings.Contains(script.Name, "half-call") {
+							got += k + " "
+						}
 					}
 				}
 				got += end(err)

@@ -140,6 +140,9 @@ var terminal = map[string]string{
 // ends and that what comes is well-formed.
 func TestEveryScript(t *testing.T) {
 	for _, script := range Scripts() {
+		if strings.HasSuffix(script.Name, "-then-ok") || script.Name == "flood" {
+			continue // the first take is another script's; TestPace plays the other
+		}
 		for _, dialect := range dialects {
 			for _, stream := range []bool{true, false} {
 				t.Run(fmt.Sprintf("%s/%s/stream=%t", script.Name, dialect, stream), func(t *testing.T) {
