@@ -47,7 +47,7 @@ func (v *Verdict) UnmarshalText(b []byte) error {
 // Decision is the gate's word on one failed attempt, with its reasons. It is stored, shown
 // and counted as it is.
 type Decision struct {
-	// Eligible: the failure is of a class that some recovery could help. Class says which.
+	// Eligible: the failure is of a class that a recovery which is there could help.
 	Eligible bool          `json:"eligible"`
 	Class    failure.Class `json:"class"`
 	// Safe: nothing of the attempt has become observable. Evidence lists what has.
@@ -66,34 +66,32 @@ type Decision struct {
 type Rule string
 
 const (
-	RuleCancelled    Rule = "cancelled"
-	RuleNotEligible  Rule = "not_eligible"
-	RuleNotSafe      Rule = "not_safe"
-	RuleBound        Rule = "request_bound"
-	RuleOtherKey     Rule = "other_key"
-	RuleTier1        Rule = "tier1"
-	RuleTier1Hint    Rule = "tier1_beyond_window"
-	RuleTier1Spent   Rule = "tier1_spent"
-	RuleNextModel    Rule = "next_model"
-	RuleCompactOnce  Rule = "compact_once"
-	RuleCompactSpent Rule = "compact_spent"
-	RuleNoWay        Rule = "no_way_left"
+	RuleCancelled   Rule = "cancelled"
+	RuleNotEligible Rule = "not_eligible"
+	RuleNotSafe     Rule = "not_safe"
+	RuleBound       Rule = "request_bound"
+	RuleOtherKey    Rule = "other_key"
+	RuleTier1       Rule = "tier1"
+	RuleTier1Hint   Rule = "tier1_beyond_window"
+	RuleTier1Spent  Rule = "tier1_spent"
+	RuleNextModel   Rule = "next_model"
+	RuleCompactOnce Rule = "compact_once"
+	RuleNoWay       Rule = "no_way_left"
 )
 
 // Rules explains every rule in a sentence.
 var Rules = map[Rule]string{
-	RuleCancelled:    "The run was cancelled: nothing is repeated.",
-	RuleNotEligible:  "A failure of this class does not pass by trying again.",
-	RuleNotSafe:      "Something of this attempt has become observable, or may have: it is not repeated.",
-	RuleBound:        "The step has sent as many requests as it may.",
-	RuleOtherKey:     "Another key of the same provider is tried at once.",
-	RuleTier1:        "Nothing was shown: the same request is sent again after a short wait.",
-	RuleTier1Hint:    "The provider asked for a longer wait than a run sits through.",
-	RuleTier1Spent:   "The fast retries are used up.",
-	RuleNextModel:    "The next model of the chain is tried at once.",
-	RuleCompactOnce:  "The conversation is made shorter, once, and sent again.",
-	RuleCompactSpent: "The conversation no longer fits, also after it was made shorter once.",
-	RuleNoWay:        "The failure may pass, but no automatic way is left.",
+	RuleCancelled:   "The run was cancelled: nothing is repeated.",
+	RuleNotEligible: "A failure of this class does not pass by trying again.",
+	RuleNotSafe:     "Something of this attempt has become observable, or may have: it is not repeated.",
+	RuleBound:       "The step has sent as many requests as it may.",
+	RuleOtherKey:    "Another key of the same provider is tried at once.",
+	RuleTier1:       "Nothing was shown: the same request is sent again after a short wait.",
+	RuleTier1Hint:   "The provider asked for a longer wait than a run sits through.",
+	RuleTier1Spent:  "The fast retries are used up.",
+	RuleNextModel:   "The next model of the chain is tried at once.",
+	RuleCompactOnce: "The conversation is made shorter, once, and sent again.",
+	RuleNoWay:       "The failure may pass, but no automatic way is left.",
 }
 
 // Decide answers both questions about a failed attempt and says what follows. It is pure and
@@ -106,7 +104,10 @@ func Decide(f *failure.Failure, e replay.Evidence, p Policy, b Budget, now time.
 	d.Safe, d.Evidence = e.Safe()
 	retry := f.Retryable && f.Class.Retryable()
 	bounded := f.Class == failure.Unknown && p.Unknown
-	d.Eligible = retry || bounded || rotates(f) || advances(f) || f.Class == failure.ContextOverflow
+	rotate := b.MoreKeys && rotates(f)
+	advance := b.MoreModels && (retry || advances(f))
+	compact := b.CanCompact && f.Class == failure.ContextOverflow
+	d.Eligible = retry || bounded || rotate || advance || compact
 	switch {
 	case b.Cancelled || f.Class == failure.Cancelled:
 		d.Eligible = false
@@ -121,13 +122,10 @@ func Decide(f *failure.Failure, e replay.Evidence, p Policy, b Budget, now time.
 	}
 	more := b.Requests < p.MaxRequests
 	switch {
-	case f.Class == failure.ContextOverflow && b.Compacted:
-		d.Rule = RuleCompactSpent
-		return d
-	case f.Class == failure.ContextOverflow && more:
+	case more && compact:
 		d.Verdict, d.Rule, d.NextAt = Compact, RuleCompactOnce, now
 		return d
-	case more && b.MoreKeys && rotates(f):
+	case more && rotate:
 		d.Verdict, d.Rule, d.NextAt = Rotate, RuleOtherKey, now
 		return d
 	}
@@ -146,7 +144,7 @@ func Decide(f *failure.Failure, e replay.Evidence, p Policy, b Budget, now time.
 			return d
 		}
 	}
-	if more && b.MoreModel && (retry || advances(f)) {
+	if more && advance {
 		d.Verdict, d.Rule, d.NextAt = Advance, RuleNextModel, now
 		return d
 	}

@@ -53,11 +53,11 @@ func Do(ctx context.Context, p Plan, g *replay.Gate, sink replay.Sink, req *llm.
 		f := p.failure(ctx, broken.Err, broken.Evidence.Delivery)
 		b.Jitter, b.Cancelled = p.jitter(), ctx.Err() != nil
 		d := Decide(f, broken.Evidence, p.Policy, b, time.Now())
-		eligible := d.Eligible && (d.Verdict == Retry || d.Verdict == HandOver)
-		safe := d.Safe && broken.Held != nil
+		again := d.Verdict == Retry || d.Verdict == HandOver // eligible, and safe by the ledger
+		held := broken.Held                                  // nil: something was shown
 		err = p.Trace.Decided(context.WithoutCancel(ctx), a.ID(), f, d)
-		if eligible && safe && err == nil {
-			broken.Held.Discard()
+		if again && held != nil && err == nil {
+			held.Discard()
 			if d.Verdict == HandOver {
 				return Reply{}, &Stopped{Failure: f, Decision: d, Attempt: a.ID()}
 			}

@@ -52,13 +52,13 @@ func DefaultPolicy() Policy {
 
 // Budget is what a step has used and has left. Decide reads it; Do keeps it.
 type Budget struct {
-	Requests  int     // sent for this step, over every layer and claim
-	Attempts  int     // of tier 1, for this model
-	MoreKeys  bool    // another key of this provider can be tried now
-	MoreModel bool    // the chain has a next model that can take the request
-	Compacted bool    // the conversation was compacted for this step already
-	Jitter    float64 // in [0,1): where in the window the next wait ends
-	Cancelled bool
+	Requests   int     // sent for this step, over every layer and claim
+	Attempts   int     // of tier 1, for this model
+	MoreKeys   bool    // another key of this provider can be tried now
+	MoreModels bool    // the chain has a next model that can take the request
+	CanCompact bool    // the conversation can be made shorter, and was not yet for this step
+	Jitter     float64 // in [0,1): where in the window the next wait ends
+	Cancelled  bool
 }
 
 // Trace learns what was decided. It is called in order by the goroutine of Do; an error ends
