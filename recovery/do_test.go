@@ -268,3 +268,28 @@ func parseStep(t *testing.T, s string, now time.Time) llmtest.Step {
 	t.Fatalf("unknown step %q", s)
 	return llmtest.Step{}
 }
+
+// amnesiac is a ledger that loses its marks.
+type amnesiac struct{ *replay.Memory }
+
+func (a amnesiac) Evidence(ctx context.Context, s llm.Scope, id string) (replay.Evidence, error) {
+	e, err := a.Memory.Evidence(ctx, s, id)
+	e.Marks = 0
+	return e, err
+}
+
+// N29: what the transaction has published itself speaks against a repeat, whatever the ledger
+// says.
+func TestTheTransactionKnowsWhatItShowed(t *testing.T) {
+	ledger := replay.NewMemory()
+	scope := llm.Scope{Session: "ses", Run: "run", Lineage: llm.LineageMain, Generation: ledger.Claim("run")}
+	p := llmtest.Script([]llmtest.Step{llmtest.Text("shown"), parseStep(t, "fail overloaded", time.Now())})
+	w := &teller{began: time.Now()}
+	plan := recovery.Plan{Provider: p, Policy: recovery.DefaultPolicy(), Trace: w, Jitter: func() float64 { return 0 }}
+	gate := replay.New(scope, amnesiac{ledger}, replay.Operator{Actor: "ann", Message: "msg"})
+	_, err := recovery.Do(t.Context(), plan, gate, w, &llm.Request{})
+	var stopped *recovery.Stopped
+	if !errors.As(err, &stopped) || stopped.Output.Interrupted == "" || len(p.Requests()) != 1 {
+		t.Errorf("%v, %d requests\n%s", err, len(p.Requests()), w)
+	}
+}
