@@ -3,8 +3,8 @@ package failure
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
-	"strings"
 	"time"
 )
 
@@ -93,9 +93,10 @@ func (c *Case) Classify() (*Failure, Answer) {
 		if c.Body != nil {
 			body = *c.Body
 		}
-		out = FromResponse(f, c.Status, h, []byte(body))
-		if f.Phase == PhaseStream && body == "" && (c.Status == 0 || c.Status == http.StatusOK) {
-			out = cut(f)
+		if f.Phase == PhaseStream && body == "" && c.Status == 0 {
+			out = FromError(f, io.ErrUnexpectedEOF)
+		} else {
+			out = FromResponse(f, c.Status, h, []byte(body))
 		}
 	}
 	a := Answer{ID: c.ID, Class: out.Class, Retryable: out.Retryable, Rule: out.Rule, Message: out.Message}
@@ -110,49 +111,4 @@ func (c *Case) Classify() (*Failure, Answer) {
 		}
 	}
 	return out, a
-}
-
-// stream classifies recorded frames: the last that reports an error, else a stream that ended
-// without its terminal event.
-func (c *Case) stream(f Facts, h http.Header) *Failure {
-	for i := len(c.SSE) - 1; i >= 0; i-- {
-		n, _ := parse(c.SSE[i].Data)
-		kind := n.str("type")
-		resp := n.get("response")
-		switch {
-		case n.get("error") != nil && n.get("error").kind != kindNull, kind == "error", c.SSE[i].Event == "error",
-			kind == "response.failed", kind == "response.incomplete", c.SSE[i].Event == "response.failed",
-			resp != nil && resp.str("status") == "failed", strings.HasSuffix(kind, "Exception"):
-			return fromStream(f, h, []byte(c.SSE[i].Data))
-		}
-		if stop, ok := stopOf(&n); ok {
-			return fromStream(f, h, []byte(stop))
-		}
-	}
-	return cut(f)
-}
-
-// stopOf finds a finish reason that is a failure in a frame of chat, messages or gemini.
-func stopOf(n *node) (string, bool) {
-	for _, list := range [...]string{"choices", "candidates"} {
-		if l := n.get(list); l != nil && len(l.kids) > 0 {
-			for _, k := range [...]string{"finish_reason", "finishReason"} {
-				if r := l.kids[0].str(k); r != "" && lookup(r, "google", PhaseStream) != nil {
-					return `{"choices":[{"finish_reason":"` + r + `"}]}`, true
-				}
-			}
-		}
-	}
-	if d := n.get("delta"); d != nil && d.str("stop_reason") == "refusal" {
-		return `{"choices":[{"finish_reason":"refusal"}]}`, true
-	}
-	return "", false
-}
-
-// cut is a stream that ended without its dialect's terminal event.
-func cut(f Facts) *Failure {
-	out := f.fail()
-	out.set(StreamInterrupted, "no_terminal", "the dialect's terminal event is missing")
-	out.Transport, out.Message = transportEOF, "The stream ended before the answer was complete."
-	return out
 }

@@ -1,6 +1,7 @@
 package failure
 
 import (
+	"io"
 	"net/http"
 	"time"
 
@@ -51,6 +52,12 @@ func (f *Facts) fail() *Failure {
 // An answer of 4xx says that the request was not processed, so its delivery is Refused; 408,
 // 409, 425 and 499 don't say that, nor do 5xx: there the caller's word stands.
 func FromResponse(f Facts, status int, header http.Header, body []byte) *Failure {
+	if status >= 200 && status < 300 && len(body) == 0 {
+		f.Phase = PhaseStream // an answer was promised, and ended before it began
+		out := FromError(f, io.ErrUnexpectedEOF)
+		out.Status = status
+		return out
+	}
 	e := gather(&f, header)
 	e.status = status
 	e.read(body)

@@ -208,7 +208,7 @@ func (e *evidence) bodyWait(key string, v *node) {
 	switch key {
 	case "retryafterms":
 		unit = time.Millisecond
-	case "retryafter", "retryafterseconds", "resetsinseconds", "resetinseconds", "resetafter":
+	case "retryafter", "retryafterseconds", "resetsinseconds", "resetinseconds", "resetafter", "resetseconds":
 	case "retrydelay", "quotaresetdelay":
 		if d, ok := parseDuration(v.text); ok {
 			e.after(d, key, key == "retrydelay")

@@ -35,7 +35,11 @@ type node struct {
 }
 
 // get returns the object's value under a key, letter case ignored; nil where there is none.
+// A nil node has no members.
 func (n *node) get(key string) *node {
+	if n == nil {
+		return nil
+	}
 	for i, k := range n.keys {
 		if strings.EqualFold(k, key) {
 			return &n.kids[i]
@@ -50,6 +54,14 @@ func (n *node) str(key string) string {
 		return v.text
 	}
 	return ""
+}
+
+// list returns the elements of an array; nil where it is none.
+func (n *node) list() []node {
+	if n == nil || n.kind != kindArray {
+		return nil
+	}
+	return n.kids
 }
 
 // loose reads JSON as it comes out of logs and cut connections: truncated, with quotes,

@@ -116,8 +116,6 @@ var dateLayouts = [...]string{
 	"2006-01-02 15:04:05 MST",
 	"2006-01-02 15:04:05",
 	"2006-01-02T15:04:05",
-	"2006-01-02 at 15:04 MST",
-	"2006-01-02 at 15:04",
 	"2006-01-02 15:04 MST",
 	"2006-01-02 15:04",
 	"2006-01-02",
@@ -145,8 +143,8 @@ func leadingDate(s string, zone *time.Location) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// ordinals makes the 5th a 5.
-var ordinals = strings.NewReplacer("1st,", "1,", "2nd,", "2,", "3rd,", "3,", "4th,", "4,", "5th,", "5,", "6th,", "6,",
+// ordinals makes the 5th a 5, and "at 12:30" a bare time.
+var ordinals = strings.NewReplacer(" at ", " ", "1st,", "1,", "2nd,", "2,", "3rd,", "3,", "4th,", "4,", "5th,", "5,", "6th,", "6,",
 	"7th,", "7,", "8th,", "8,", "9th,", "9,", "0th,", "0,", "11th,", "11,", "12th,", "12,", "13th,", "13,")
 
 // parseStamp reads an absolute time: seconds, milliseconds or more since 1970, or a date.

@@ -58,6 +58,8 @@ var quotedRows = []quotedRow{
 	{"Server disconnected without sending a response.", transportEOF, Network, httpx},
 	{"error sending request for url (*)", transportDial, Network, reqwest},
 	{"upstream connect error or disconnect/reset before headers. *", transportReset, Network, "https://www.envoyproxy.io/docs/envoy/latest/faq/debugging/why_is_envoy_returning_503s"},
+	{"upstream request timeout", transportTimeout, Timeout, "https://www.envoyproxy.io/docs/envoy/latest/faq/configuration/timeouts"},
+	{"upstream timed out", transportTimeout, Timeout, "https://nginx.org/en/docs/http/ngx_http_proxy_module.html#proxy_read_timeout"},
 	{"no healthy upstream", transportDial, Network, "https://www.envoyproxy.io/docs/envoy/latest/faq/debugging/why_is_envoy_returning_503s"},
 	{"error decoding response body", transportEOF, StreamInterrupted, reqwest},
 }
@@ -80,10 +82,21 @@ var textRows = []textRow{
 	{"unable_to_get_issuer", transportCertificate, Network, nodeErr},
 	{"cert_", transportCertificate, Network, nodeErr},
 	{"x509:", transportCertificate, Network, goNet},
+	{"due to timeout", transportTimeout, Timeout, "https://developer.mozilla.org/docs/Web/API/DOMException#timeouterror"},
+	{"timeouterror", transportTimeout, Timeout, "https://developer.mozilla.org/docs/Web/API/DOMException#timeouterror"},
 	{"request was aborted", "abort", Cancelled, "https://github.com/anthropics/anthropic-sdk-typescript/blob/main/src/core/error.ts"},
 	{"request aborted by user", "abort", Cancelled, nodeErr},
 	{"aborterror", "abort", Cancelled, "https://developer.mozilla.org/docs/Web/API/DOMException#aborterror"},
 	{"operation was aborted", "abort", Cancelled, "https://developer.mozilla.org/docs/Web/API/DOMException#aborterror"},
+	{"user cancel", "abort", Cancelled, nodeErr},
+	{"user abort", "abort", Cancelled, nodeErr},
+	{"cancelled by", "abort", Cancelled, nodeErr},
+	{"canceled by", "abort", Cancelled, nodeErr},
+	{"cancellederror", "abort", Cancelled, "https://docs.python.org/3/library/asyncio-exceptions.html"},
+	{"keyboardinterrupt", "abort", Cancelled, "https://docs.python.org/3/library/exceptions.html"},
+	{"request was cancel", "abort", Cancelled, nodeErr},
+	{"operation was cancel", "abort", Cancelled, nodeErr},
+	{"request aborted", "abort", Cancelled, nodeErr},
 	{"context canceled", "abort", Cancelled, "https://pkg.go.dev/context"},
 	{"enotfound", transportDNS, Network, nodeErr},
 	{"eai_again", transportDNS, Network, nodeErr},
@@ -106,7 +119,8 @@ var textRows = []textRow{
 	{"error sending request", transportDial, Network, reqwest},
 	{"econnreset", transportReset, Network, nodeErr},
 	{"is not valid json", "malformed", ServerError, "https://developer.mozilla.org/docs/Web/JavaScript/Reference/Errors/JSON_bad_parse"},
-	{"unexpected end of json input", "malformed", ServerError, "https://developer.mozilla.org/docs/Web/JavaScript/Reference/Errors/JSON_bad_parse"},
+	{"unterminated string in json", transportEOF, Network, "https://developer.mozilla.org/docs/Web/JavaScript/Reference/Errors/JSON_bad_parse"},
+	{"unexpected end of json input", transportEOF, Network, "https://developer.mozilla.org/docs/Web/JavaScript/Reference/Errors/JSON_bad_parse"},
 }
 
 type compiledQuoted struct {
@@ -139,13 +153,18 @@ func quotedTransport(s string, phase Phase) (verdict, string, bool) {
 		if !q.glob.match(s, nil) {
 			continue
 		}
-		class := q.class
-		if class == Network && phase == PhaseStream && q.kind != transportCertificate {
-			class = StreamInterrupted
-		}
-		return verdict{class: class, rule: "quoted:" + q.pattern, source: q.source}, q.kind, true
+		return verdict{class: broken(q.class, q.kind, phase), rule: "quoted:" + q.pattern, source: q.source}, q.kind, true
 	}
 	return verdict{}, "", false
+}
+
+// broken is stream_interrupted for a connection that broke in a stream. What never got as far
+// as a connection, or was never trusted, stays network.
+func broken(c Class, kind string, phase Phase) Class {
+	if c == Network && phase == PhaseStream && kind != transportCertificate && kind != transportDial && kind != transportDNS {
+		return StreamInterrupted
+	}
+	return c
 }
 
 // fromTransportText classifies the text of a client's transport error, where its type is
@@ -178,9 +197,7 @@ func fromTransportText(f Facts, text string) *Failure {
 	if v.rule == "" {
 		v, kind = verdict{class: Network, rule: "text", source: "a transport's error"}, transportReset
 	}
-	if v.class == Network && f.Phase == PhaseStream && kind != transportCertificate {
-		v.class = StreamInterrupted
-	}
+	v.class = broken(v.class, kind, f.Phase)
 	out.set(v.class, v.rule, v.source)
 	out.Transport = kind
 	if kind == transportCertificate {

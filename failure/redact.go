@@ -115,6 +115,11 @@ func hide(s string, opaques bool) string {
 					end++ // base64 goes on
 				}
 			}
+			if q := gap[len(gap)-1]; mark != "" && (q == '"' || q == '\'') && strings.ContainsAny(gap, ":=") {
+				for end < len(s) && s[end] != q && s[end] != '\n' && s[end] != '\\' {
+					end++ // a member's value is hidden whole
+				}
+			}
 		}
 		if mark != "" {
 			b.WriteString(s[kept:start])

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"reflect"
 	"strings"
@@ -113,7 +114,7 @@ func network(err error, f Facts) (Class, string, llm.Delivery) {
 	switch {
 	case errors.As(err, &verify), errors.As(err, &unknownCA), errors.As(err, &hostname), errors.As(err, &invalid), errors.As(err, &system):
 		return Network, transportCertificate, llm.NeverSent
-	case errors.As(err, &record), errors.As(err, &ech):
+	case errors.As(err, &record), errors.As(err, &ech), errors.Is(err, http.ErrSchemeMismatch):
 		return Network, transportTLS, llm.NeverSent
 	case holds(err, "http.tlsHandshakeTimeoutError"):
 		return Timeout, "connect_timeout", llm.NeverSent
