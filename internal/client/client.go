@@ -1,0 +1,293 @@
+// Package client calls a Reprise server over HTTP: every route, and the event stream with
+// reconnect and resume.
+//
+// It promises: an error of the server is an *Error, with the server's code; Watch delivers
+// each event that can be resumed from once and in order, across broken connections, and ends
+// only by its context, its callback or a refusal; no other call is repeated. It refuses to
+// interpret events.
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/reprise-run/reprise/internal/httpapi"
+	"github.com/reprise-run/reprise/llm"
+	"github.com/reprise-run/reprise/session"
+)
+
+// Client is one server and the way to reach it. It is safe for concurrent use; its fields
+// are set before the first call.
+type Client struct {
+	// Base is the server's address, "http://127.0.0.1:7337".
+	Base string
+	// Token is a bearer token; empty: none is sent.
+	Token string
+	// HTTP sends the requests; nil: http.DefaultClient. It needs no timeout: every call
+	// takes a context.
+	HTTP *http.Client
+	// Reconnecting, where it is set, is told why Watch has lost its connection, before it
+	// waits and tries again.
+	Reconnecting func(err error)
+}
+
+// Error is what the server answered instead of what was asked for.
+type Error struct {
+	Status  int             `json:"-"`
+	Code    string          `json:"code"` // of the API; empty where the answer was not the API's
+	Message string          `json:"message"`
+	Details json.RawMessage `json:"details,omitempty"`
+}
+
+func (e *Error) Error() string {
+	if e.Code == "" {
+		return fmt.Sprintf("the server answered %d: %s", e.Status, e.Message)
+	}
+	return e.Message
+}
+
+// largest is the largest body that is read of an answer, in bytes.
+const largest = 256 << 20
+
+// do sends one request. in, where it is not nil, is its JSON body; the answer is decoded
+// into out, where that is not nil.
+func (c *Client) do(ctx context.Context, method, path string, query url.Values, key string, in, out any) error {
+	var body io.Reader
+	if in != nil {
+		b, err := json.Marshal(in)
+		if err != nil {
+			return fmt.Errorf("encode %s %s: %w", method, path, err)
+		}
+		body = bytes.NewReader(b)
+	}
+	req, err := c.request(ctx, method, path, query, body)
+	if err != nil {
+		return err
+	}
+	if in != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if key != "" {
+		req.Header.Set("Idempotency-Key", key)
+	}
+	resp, err := c.http().Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode/100 != 2 {
+		return refused(resp)
+	}
+	if out == nil || resp.StatusCode == http.StatusNoContent {
+		return nil
+	}
+	if err := json.NewDecoder(io.LimitReader(resp.Body, largest)).Decode(out); err != nil {
+		return fmt.Errorf("decode the answer to %s %s: %w", method, path, err)
+	}
+	return nil
+}
+
+func (c *Client) request(ctx context.Context, method, path string, query url.Values, body io.Reader) (*http.Request, error) {
+	target := strings.TrimSuffix(c.Base, "/") + path
+	if len(query) > 0 {
+		target += "?" + query.Encode()
+	}
+	req, err := http.NewRequestWithContext(ctx, method, target, body)
+	if err != nil {
+		return nil, err
+	}
+	if c.Token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.Token)
+	}
+	return req, nil
+}
+
+func (c *Client) http() *http.Client {
+	if c.HTTP != nil {
+		return c.HTTP
+	}
+	return http.DefaultClient
+}
+
+// refused reads an error's body.
+func refused(resp *http.Response) error {
+	b, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	if err != nil {
+		return &Error{Status: resp.StatusCode, Message: err.Error()}
+	}
+	var body struct {
+		Error Error `json:"error"`
+	}
+	if json.Unmarshal(b, &body) != nil || body.Error.Code == "" {
+		return &Error{Status: resp.StatusCode, Message: strings.TrimSpace(string(b[:min(len(b), 500)]))}
+	}
+	body.Error.Status = resp.StatusCode
+	return &body.Error
+}
+
+const sessions = "/api/v1/sessions"
+
+func at[T ~string](id T) string { return "/" + url.PathEscape(string(id)) }
+
+func ofSession(id session.ID) string { return sessions + at(id) }
+
+func ofRun(id session.ID, run session.RunID) string { return ofSession(id) + "/runs" + at(run) }
+
+func ofPending(id session.ID, m session.MessageID) string { return ofSession(id) + "/pending" + at(m) }
+
+// CreateSession creates a session.
+func (c *Client) CreateSession(ctx context.Context, n session.NewSession) (s session.Session, err error) {
+	err = c.do(ctx, "POST", sessions, nil, "", n, &s)
+	return s, err
+}
+
+// Sessions lists the sessions, or those that are archived.
+func (c *Client) Sessions(ctx context.Context, archived bool) ([]session.Session, error) {
+	var list httpapi.SessionList
+	query := url.Values{}
+	if archived {
+		query.Set("archived", "true")
+	}
+	err := c.do(ctx, "GET", sessions, query, "", nil, &list)
+	return list.Sessions, err
+}
+
+// Session reads a session.
+func (c *Client) Session(ctx context.Context, id session.ID) (s session.Session, err error) {
+	err = c.do(ctx, "GET", ofSession(id), nil, "", nil, &s)
+	return s, err
+}
+
+// PatchSession changes what is set in the patch.
+func (c *Client) PatchSession(ctx context.Context, id session.ID, p session.SessionPatch) (s session.Session, err error) {
+	err = c.do(ctx, "PATCH", ofSession(id), nil, "", p, &s)
+	return s, err
+}
+
+// ArchiveSession archives a session.
+func (c *Client) ArchiveSession(ctx context.Context, id session.ID) (s session.Session, err error) {
+	err = c.do(ctx, "DELETE", ofSession(id), nil, "", nil, &s)
+	return s, err
+}
+
+// Messages reads a session's messages with a position above after, at most limit of them
+// (0: all), and with superseded also those that have left the model's context.
+func (c *Client) Messages(ctx context.Context, id session.ID, superseded bool, after int64, limit int) ([]session.Message, error) {
+	query := url.Values{}
+	if superseded {
+		query.Set("superseded", "true")
+	}
+	if after > 0 {
+		query.Set("after", strconv.FormatInt(after, 10))
+	}
+	if limit > 0 {
+		query.Set("limit", strconv.Itoa(limit))
+	}
+	var list httpapi.MessageList
+	err := c.do(ctx, "GET", ofSession(id)+"/messages", query, "", nil, &list)
+	return list.Messages, err
+}
+
+// Post posts a message. With a key the post can be repeated: the first answer comes again.
+func (c *Client) Post(ctx context.Context, id session.ID, parts []llm.Part, key string) (r session.Receipt, err error) {
+	err = c.do(ctx, "POST", ofSession(id)+"/messages", nil, key, httpapi.PostMessage{Parts: parts}, &r)
+	return r, err
+}
+
+// Regenerate answers an operator message anew.
+func (c *Client) Regenerate(ctx context.Context, id session.ID, m session.MessageID, q session.RegenerateRequest, key string) (r session.Receipt, err error) {
+	err = c.do(ctx, "POST", ofSession(id)+"/messages"+at(m)+"/regenerate", nil, key, q, &r)
+	return r, err
+}
+
+// Resume goes on after a run's last committed step.
+func (c *Client) Resume(ctx context.Context, id session.ID, run session.RunID, key string) (r session.Receipt, err error) {
+	err = c.do(ctx, "POST", ofRun(id, run)+"/resume", nil, key, nil, &r)
+	return r, err
+}
+
+// EditPending changes a pending message and returns the queue.
+func (c *Client) EditPending(ctx context.Context, id session.ID, m session.MessageID, parts []llm.Part) ([]session.Pending, error) {
+	var list httpapi.PendingList
+	err := c.do(ctx, "PATCH", ofPending(id, m), nil, "", httpapi.PostMessage{Parts: parts}, &list)
+	return list.Pending, err
+}
+
+// RemovePending takes a pending message out of the queue.
+func (c *Client) RemovePending(ctx context.Context, id session.ID, m session.MessageID) error {
+	return c.do(ctx, "DELETE", ofPending(id, m), nil, "", nil, nil)
+}
+
+// SendNow moves a pending message to the head, and releases a paused queue.
+func (c *Client) SendNow(ctx context.Context, id session.ID, m session.MessageID) (r session.Receipt, err error) {
+	err = c.do(ctx, "POST", ofPending(id, m)+"/send-now", nil, "", nil, &r)
+	return r, err
+}
+
+// Cancel asks for a run's end. The run is in a terminal state once that is acknowledged.
+func (c *Client) Cancel(ctx context.Context, id session.ID, run session.RunID) (r session.Run, err error) {
+	err = c.do(ctx, "POST", ofRun(id, run)+"/cancel", nil, "", nil, &r)
+	return r, err
+}
+
+// Run reads a run.
+func (c *Client) Run(ctx context.Context, id session.ID, run session.RunID) (r session.Run, err error) {
+	err = c.do(ctx, "GET", ofRun(id, run), nil, "", nil, &r)
+	return r, err
+}
+
+// Attempts reads every attempt of a run.
+func (c *Client) Attempts(ctx context.Context, id session.ID, run session.RunID) ([]session.Attempt, error) {
+	var list httpapi.AttemptList
+	err := c.do(ctx, "GET", ofRun(id, run)+"/attempts", nil, "", nil, &list)
+	return list.Attempts, err
+}
+
+// FindRun finds a run of any session.
+func (c *Client) FindRun(ctx context.Context, run session.RunID) (r session.Run, err error) {
+	err = c.do(ctx, "GET", "/api/v1/runs"+at(run), nil, "", nil, &r)
+	return r, err
+}
+
+// Models lists the models and chains that a session can use.
+func (c *Client) Models(ctx context.Context) (list httpapi.ModelList, err error) {
+	err = c.do(ctx, "GET", "/api/v1/models", nil, "", nil, &list)
+	return list, err
+}
+
+// Check sends a provider one tiny request. A provider that answers badly is no error, but
+// one that cannot be reached is.
+func (c *Client) Check(ctx context.Context, provider string) (k httpapi.Check, err error) {
+	err = c.do(ctx, "POST", "/api/v1/providers"+at(provider)+"/check", nil, "", nil, &k)
+	return k, err
+}
+
+// System reads what the server does, and its clock.
+func (c *Client) System(ctx context.Context) (s session.System, err error) {
+	err = c.do(ctx, "GET", "/api/v1/system", nil, "", nil, &s)
+	return s, err
+}
+
+// Ready returns nil when the server can serve.
+func (c *Client) Ready(ctx context.Context) error {
+	return c.do(ctx, "GET", "/readyz", nil, "", nil, nil)
+}
+
+// Login exchanges a launch link's secret for a login, which is kept in the cookie jar of
+// c.HTTP.
+func (c *Client) Login(ctx context.Context, secret string) (a httpapi.Actor, err error) {
+	err = c.do(ctx, "POST", "/auth/launch", nil, "", httpapi.Launch{Secret: secret}, &a)
+	return a, err
+}
+
+// Logout ends the login, or all of them.
+func (c *Client) Logout(ctx context.Context, all bool) error {
+	return c.do(ctx, "POST", "/auth/logout", nil, "", httpapi.Logout{All: all}, nil)
+}

@@ -1,0 +1,230 @@
+package httpapi_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/reprise-run/reprise/internal/client"
+	"github.com/reprise-run/reprise/internal/httpapi"
+	"github.com/reprise-run/reprise/llm"
+	"github.com/reprise-run/reprise/session"
+)
+
+// fake answers every call with something typical, or with err, and records it.
+type fake struct {
+	mu    sync.Mutex
+	calls []string
+	acts  []session.Act
+
+	err     error
+	run     session.Run
+	watch   func(context.Context, session.Watch, func(session.Frame) error) error
+	check   httpapi.Check
+	started chan struct{} // closed by the first call, where it is set
+}
+
+func (f *fake) call(name string, args ...any) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.calls = append(f.calls, strings.TrimSpace(name+" "+strings.Trim(fmt.Sprintf("%+v", args), "[]")))
+	return f.err
+}
+
+func (f *fake) act(a session.Act) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.acts = append(f.acts, a)
+	return a.Actor + " " + a.Route + " " + a.Key
+}
+
+func (f *fake) last() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.calls) == 0 {
+		return ""
+	}
+	return f.calls[len(f.calls)-1]
+}
+
+var (
+	aSession = session.Session{ID: "ses_1", Title: "first", Model: "rehearsal/ok", Actor: "operator", Revision: 3, State: session.Idle}
+	aRun     = session.Run{ID: "run_1", SessionID: "ses_1", MessageID: "msg_1", State: session.Running, Trigger: session.TriggerMessage}
+	aReceipt = session.Receipt{MessageID: "msg_1", RunID: "run_1", State: "running"}
+	aMessage = session.Message{ID: "msg_1", SessionID: "ses_1", Position: 1, Role: session.RoleOperator, Parts: []llm.Part{llm.Text("hi")}}
+	aPending = session.Pending{MessageID: "msg_2", RunID: "run_2", SessionID: "ses_1", Parts: []llm.Part{llm.Text("later")}}
+	aSystem  = session.System{Version: "test", ConcurrentRuns: 16, Now: 1}
+)
+
+func (f *fake) CreateSession(_ context.Context, actor string, n session.NewSession) (session.Session, error) {
+	return aSession, f.call("create", actor, n.Title, n.Model, n.Settings.MaxSteps)
+}
+func (f *fake) Sessions(_ context.Context, archived bool) ([]session.Session, error) {
+	if err := f.call("sessions", archived); err != nil || archived {
+		return nil, err
+	}
+	return []session.Session{aSession}, nil
+}
+func (f *fake) Session(_ context.Context, id session.ID) (session.Session, error) {
+	return aSession, f.call("session", id)
+}
+func (f *fake) PatchSession(_ context.Context, actor string, id session.ID, p session.SessionPatch) (session.Session, error) {
+	said := ""
+	if p.Title != nil {
+		said += " title=" + *p.Title
+	}
+	if p.Model != nil {
+		said += " model=" + *p.Model
+	}
+	if p.Settings != nil {
+		said += fmt.Sprint(" steps=", p.Settings.MaxSteps)
+	}
+	if p.Archived != nil {
+		said += fmt.Sprint(" archived=", *p.Archived)
+	}
+	return aSession, f.call("patch", actor, string(id)+said)
+}
+func (f *fake) Messages(_ context.Context, id session.ID, superseded bool, after int64, limit int) ([]session.Message, error) {
+	return []session.Message{aMessage}, f.call("messages", id, superseded, after, limit)
+}
+func (f *fake) Post(_ context.Context, a session.Act, id session.ID, parts []llm.Part) (session.Receipt, error) {
+	return aReceipt, f.call("post", f.act(a), id, parts[0].Kind, parts[0].Text)
+}
+func (f *fake) Regenerate(_ context.Context, a session.Act, id session.ID, m session.MessageID, r session.RegenerateRequest) (session.Receipt, error) {
+	return aReceipt, f.call("regenerate", f.act(a), id, m, r.Revision, r.ConfirmEffects)
+}
+func (f *fake) Resume(_ context.Context, a session.Act, id session.ID, run session.RunID) (session.Receipt, error) {
+	return aReceipt, f.call("resume", f.act(a), id, run)
+}
+func (f *fake) EditPending(_ context.Context, actor string, id session.ID, m session.MessageID, parts []llm.Part) ([]session.Pending, error) {
+	return []session.Pending{aPending}, f.call("edit", actor, id, m, parts[0].Text)
+}
+func (f *fake) RemovePending(_ context.Context, actor string, id session.ID, m session.MessageID) error {
+	return f.call("remove", actor, id, m)
+}
+func (f *fake) SendNow(_ context.Context, actor string, id session.ID, m session.MessageID) (session.Receipt, error) {
+	return aReceipt, f.call("send-now", actor, id, m)
+}
+func (f *fake) Cancel(_ context.Context, actor string, id session.ID, run session.RunID) (session.Run, error) {
+	return f.run, f.call("cancel", actor, id, run)
+}
+func (f *fake) Run(_ context.Context, id session.ID, run session.RunID) (session.Run, error) {
+	return f.run, f.call("run", id, run)
+}
+func (f *fake) Attempts(_ context.Context, id session.ID, run session.RunID) ([]session.Attempt, error) {
+	return []session.Attempt{{ID: "att_1", RunID: run, Number: 1}}, f.call("attempts", id, run)
+}
+func (f *fake) FindRun(_ context.Context, run session.RunID) (session.Run, error) {
+	return f.run, f.call("find", run)
+}
+func (f *fake) System(context.Context) (session.System, error) { return aSystem, f.call("system") }
+func (f *fake) Watch(ctx context.Context, w session.Watch, do func(session.Frame) error) error {
+	return f.watch(ctx, w, do)
+}
+
+func (f *fake) List() []httpapi.Model {
+	return []httpapi.Model{{Name: "rehearsal/ok", Provider: "rehearsal", Dialect: "chat"}}
+}
+func (f *fake) Chains() []httpapi.Chain { return nil }
+func (f *fake) Check(_ context.Context, provider string) (httpapi.Check, error) {
+	return f.check, f.call("check", provider)
+}
+
+// world is a handler over a fake, on a real listener.
+type world struct {
+	*fake
+	handler *httpapi.Handler
+	auth    *httpapi.Auth
+	server  *httptest.Server
+	client  *client.Client
+	token   string
+	log     *safeBuffer
+}
+
+type config struct {
+	auth httpapi.AuthOptions
+	o    httpapi.Options
+}
+
+func start(t *testing.T, change ...func(*config)) *world {
+	t.Helper()
+	w := &world{fake: &fake{run: aRun}, log: new(safeBuffer)}
+	c := config{auth: httpapi.AuthOptions{Dir: t.TempDir()}}
+	c.o = httpapi.Options{Sessions: w.fake, Models: w.fake, Log: slog.New(slog.NewTextHandler(w.log, nil))}
+	for _, f := range change {
+		f(&c)
+	}
+	var err error
+	if w.auth, err = httpapi.OpenAuth(c.auth); err != nil {
+		t.Fatal(err)
+	}
+	if w.token, err = httpapi.LocalToken(c.auth.Dir); err != nil {
+		t.Fatal(err)
+	}
+	c.o.Auth = w.auth
+	w.handler = httpapi.New(c.o)
+	w.server = httptest.NewUnstartedServer(nil)
+	w.server.Config = w.handler.Server()
+	w.server.Start()
+	t.Cleanup(func() {
+		w.handler.Stop()
+		w.server.Close()
+	})
+	w.client = &client.Client{Base: w.server.URL, Token: w.token, HTTP: w.server.Client()}
+	return w
+}
+
+// send sends a raw request: header lines are "Name: value".
+func (w *world) send(t *testing.T, method, path, body string, header ...string) (*http.Response, string) {
+	t.Helper()
+	req, err := http.NewRequest(method, w.server.URL+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if body == "" {
+		req.Body = nil
+	}
+	for _, line := range header {
+		name, value, _ := strings.Cut(line, ": ")
+		if name == "Host" {
+			req.Host = value
+		}
+		req.Header.Add(name, value)
+	}
+	resp, err := w.server.Client().Transport.RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp, string(b)
+}
+
+func (w *world) bearer() string { return "Authorization: Bearer " + w.token }
+
+// safeBuffer is a log that a test may read while the server writes.
+type safeBuffer struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (s *safeBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *safeBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}

@@ -1,0 +1,76 @@
+package httpapi
+
+import (
+	"context"
+
+	"github.com/reprise-run/reprise/failure"
+	"github.com/reprise-run/reprise/llm"
+	"github.com/reprise-run/reprise/session"
+)
+
+// Sessions is what the API needs of the session manager. An unknown id is
+// session.ErrNotFound, and a request that is understood and not carried out is a
+// *session.Refusal.
+type Sessions interface {
+	CreateSession(ctx context.Context, actor string, n session.NewSession) (session.Session, error)
+	Sessions(ctx context.Context, archived bool) ([]session.Session, error)
+	Session(ctx context.Context, id session.ID) (session.Session, error)
+	PatchSession(ctx context.Context, actor string, id session.ID, p session.SessionPatch) (session.Session, error)
+	Messages(ctx context.Context, id session.ID, superseded bool, after int64, limit int) ([]session.Message, error)
+
+	// Post, Regenerate and Resume store their answer with the act's key, in the same
+	// transaction, and give it again when the act is repeated.
+	Post(ctx context.Context, act session.Act, id session.ID, parts []llm.Part) (session.Receipt, error)
+	Regenerate(ctx context.Context, act session.Act, id session.ID, m session.MessageID, r session.RegenerateRequest) (session.Receipt, error)
+	Resume(ctx context.Context, act session.Act, id session.ID, run session.RunID) (session.Receipt, error)
+
+	EditPending(ctx context.Context, actor string, id session.ID, m session.MessageID, parts []llm.Part) ([]session.Pending, error)
+	RemovePending(ctx context.Context, actor string, id session.ID, m session.MessageID) error
+	SendNow(ctx context.Context, actor string, id session.ID, m session.MessageID) (session.Receipt, error)
+
+	// Cancel gives the run as it is after the request: in a terminal state once the cancel
+	// is acknowledged, or where it had ended before.
+	Cancel(ctx context.Context, actor string, id session.ID, run session.RunID) (session.Run, error)
+	Run(ctx context.Context, id session.ID, run session.RunID) (session.Run, error)
+	Attempts(ctx context.Context, id session.ID, run session.RunID) ([]session.Attempt, error)
+	FindRun(ctx context.Context, run session.RunID) (session.Run, error)
+
+	System(ctx context.Context) (session.System, error)
+	// Watch calls f, from one goroutine, with every event from the place that w names on,
+	// until ctx is done or f fails. The first frame is a snapshot, unless w.After could be
+	// resumed from. f may block, and does not keep the frame's bytes.
+	Watch(ctx context.Context, w session.Watch, f func(session.Frame) error) error
+}
+
+// Models says which models there are, and tries providers.
+type Models interface {
+	List() []Model
+	Chains() []Chain
+	// Check sends one tiny request to a provider. A failure of the call is a
+	// *failure.Failure, an unknown provider session.ErrNotFound.
+	Check(ctx context.Context, provider string) (Check, error)
+}
+
+// Model is one model that a session can use, as "provider/name".
+type Model struct {
+	Name        string `json:"name"`
+	Provider    string `json:"provider"`
+	Dialect     string `json:"dialect"`
+	Description string `json:"description,omitempty"`
+}
+
+// Chain is an ordered list of models with a name.
+type Chain struct {
+	Name   string   `json:"name"`
+	Models []string `json:"models"`
+}
+
+// Check is the outcome of a provider's test.
+type Check struct {
+	OK       bool   `json:"ok"`
+	Provider string `json:"provider"`
+	Model    string `json:"model,omitempty"` // the one that was asked
+	Millis   int64  `json:"millis"`          // from the request to the end of the answer
+	// Failure is set where the provider answered, and not well.
+	Failure *failure.Failure `json:"failure,omitempty"`
+}

@@ -1,0 +1,90 @@
+package httpapi
+
+import (
+	"context"
+
+	"github.com/danielgtaylor/huma/v2"
+)
+
+// route is one row of the table.
+type route struct {
+	method, path string
+	id, summary  string
+	status       int // of success
+	add          func(huma.API, huma.Operation)
+}
+
+// routes is every route that there is.
+func (h *Handler) routes() []route {
+	const (
+		all = "/api/v1/sessions"
+		one = all + "/{sid}"
+		msg = one + "/messages"
+		pen = one + "/pending/{mid}"
+		run = one + "/runs/{rid}"
+	)
+	return []route{
+		{"POST", all, "create-session", "Create a session", 201, to(h, h.createSession)},
+		{"GET", all, "list-sessions", "List sessions by last change, newest first", 200, to(h, h.listSessions)},
+		{"GET", one, "get-session", "Read a session", 200, to(h, h.getSession)},
+		{"PATCH", one, "change-session", "Change a session", 200, to(h, h.patchSession)},
+		{"DELETE", one, "archive-session", "Archive a session", 200, to(h, h.archiveSession)},
+
+		{"POST", msg, "post-message", "Post a message; it is answered now, or queued", 202, to(h, h.post)},
+		{"GET", msg, "list-messages", "Read the history, with superseded messages if wanted", 200, to(h, h.listMessages)},
+		{"POST", msg + "/{mid}/regenerate", "regenerate", "Answer an operator message anew", 202, to(h, h.regenerate)},
+		{"PATCH", pen, "edit-pending", "Edit a pending message", 200, to(h, h.editPending)},
+		{"DELETE", pen, "remove-pending", "Remove a pending message", 204, to(h, h.removePending)},
+		{"POST", pen + "/send-now", "send-now", "Move a pending message to the head, and release a paused queue", 202, to(h, h.sendNow)},
+
+		{"GET", run, "get-run", "Read a run", 200, to(h, h.getRun)},
+		{"POST", run + "/cancel", "cancel-run", "Cancel a run: 202 until it is acknowledged, 200 with its state when it has ended", 202, orDone(to(h, h.cancel))},
+		{"POST", run + "/resume", "resume-run", "Go on after a run's last committed step", 202, to(h, h.resume)},
+		{"GET", run + "/attempts", "list-attempts", "Every attempt of a run, with its failure and decision", 200, to(h, h.attempts)},
+		{"GET", "/api/v1/runs/{rid}", "find-run", "Find a run of any session", 200, to(h, h.findRun)},
+
+		{"GET", "/api/v1/events", "events", "Follow the list's changes and, where asked, one session", 200, h.addEvents},
+		{"GET", "/api/v1/models", "list-models", "The models and chains that a session can use", 200, to(h, h.listModels)},
+		{"POST", "/api/v1/providers/{name}/check", "check-provider", "Send a provider one tiny request", 200, to(h, h.check)},
+		{"GET", "/api/v1/system", "get-system", "What the server does, and its clock", 200, to(h, h.system)},
+
+		{"POST", loginPath, "login", "Exchange the secret of a launch link for a login", 200, to(h, h.login)},
+		{"POST", "/auth/logout", "logout", "End this login, or all of them", 204, to(h, h.logout)},
+		{"GET", "/healthz", "health", "The process lives", 200, to(h, h.health)},
+		{"GET", "/readyz", "ready", "The server can serve", 200, to(h, h.ready)},
+	}
+}
+
+// to adds a route: what f returns is the answer, and its error is explained.
+func to[I, O any](h *Handler, f func(context.Context, *I) (*O, error)) func(huma.API, huma.Operation) {
+	return func(api huma.API, op huma.Operation) {
+		huma.Register(api, op, func(ctx context.Context, in *I) (*O, error) {
+			out, err := f(ctx, in)
+			if err != nil {
+				return nil, h.explain(ctx, err)
+			}
+			return out, nil
+		})
+	}
+}
+
+// nothing is the input or output of a route that has none.
+type nothing struct{}
+
+// out is the body of an answer.
+type out[T any] struct{ Body T }
+
+func answered[T any](v T, err error) (*out[T], error) {
+	if err != nil {
+		return nil, err
+	}
+	return &out[T]{v}, nil
+}
+
+// listed makes an empty list of none, so that it is never null.
+func listed[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}

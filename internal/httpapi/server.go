@@ -1,0 +1,109 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/reprise-run/reprise/failure"
+	"github.com/reprise-run/reprise/session"
+)
+
+type (
+	// Launch is the secret of a launch link.
+	Launch struct {
+		Secret string `json:"secret" maxLength:"200"`
+	}
+	// Logout ends this login, or all.
+	Logout struct {
+		All bool `json:"all,omitempty"`
+	}
+	// Actor is who one is logged in as.
+	Actor struct {
+		Actor string `json:"actor"`
+	}
+	// ModelList is what a session can use.
+	ModelList struct {
+		Models []Model `json:"models"`
+		Chains []Chain `json:"chains"`
+	}
+	// Health is the answer of a server that is well.
+	Health struct {
+		Status string `json:"status" enum:"ok"`
+	}
+)
+
+type loginIn struct{ Body Launch }
+
+type loginOut struct {
+	Cookie http.Cookie `header:"Set-Cookie"`
+	Body   Actor
+}
+
+func (h *Handler) login(ctx context.Context, in *loginIn) (*loginOut, error) {
+	if !h.o.Auth.redeem(in.Body.Secret) {
+		return nil, refuse(CodeUnauthenticated, "the launch link is not valid: each works once, for ten minutes")
+	}
+	c, err := h.o.Auth.login(callerOf(ctx).r)
+	if err != nil {
+		return nil, err
+	}
+	return &loginOut{*c, Actor{Operator}}, nil
+}
+
+type logoutIn struct{ Body *Logout }
+
+type logoutOut struct {
+	Cookie http.Cookie `header:"Set-Cookie"`
+}
+
+func (h *Handler) logout(ctx context.Context, in *logoutIn) (*logoutOut, error) {
+	c, err := h.o.Auth.logout(callerOf(ctx).r, in.Body != nil && in.Body.All)
+	if err != nil {
+		return nil, err
+	}
+	return &logoutOut{*c}, nil
+}
+
+func (h *Handler) listModels(context.Context, *nothing) (*out[ModelList], error) {
+	return answered(ModelList{listed(h.o.Models.List()), listed(h.o.Models.Chains())}, nil)
+}
+
+type checkIn struct {
+	Name string `path:"name"`
+}
+
+// check reports what the provider answered, good or bad. That it could not be reached at all
+// is an error.
+func (h *Handler) check(ctx context.Context, in *checkIn) (*out[Check], error) {
+	c, err := h.o.Models.Check(ctx, in.Name)
+	var f *failure.Failure
+	if errors.As(err, &f) && f.Class != failure.Network && f.Class != failure.Timeout {
+		c.OK, c.Provider, c.Failure = false, in.Name, f
+		err = nil
+	}
+	return answered(c, err)
+}
+
+func (h *Handler) system(ctx context.Context, _ *nothing) (*out[session.System], error) {
+	return answered(h.o.Sessions.System(ctx))
+}
+
+func (h *Handler) health(context.Context, *nothing) (*out[Health], error) {
+	return answered(Health{"ok"}, nil)
+}
+
+func (h *Handler) ready(ctx context.Context, _ *nothing) (*out[Health], error) {
+	select {
+	case <-h.stopping:
+		return nil, session.ErrClosed
+	default:
+	}
+	if h.o.Ready != nil {
+		if err := h.o.Ready(ctx); err != nil {
+			h.o.Log.WarnContext(ctx, "not ready", "error", err)
+			return nil, refuse(CodeUnavailable, "the server is not ready; its log says why")
+		}
+	}
+	return answered(Health{"ok"}, nil)
+}
