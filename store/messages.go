@@ -1,8 +1,6 @@
 package store
 
-import (
-	"github.com/reprise-run/reprise/session"
-)
+import "github.com/reprise-run/reprise/session"
 
 const messageColumns = `id, session_id, role, parts, actor, created_at, run_id, step, attempt_id,
 provider, model, usage, interrupted, position`

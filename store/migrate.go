@@ -26,8 +26,7 @@ func (s *Store) migrate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Prepared statements do not outlive a change of the schema.
-	defer c.discard()
+	defer c.discard() // nothing of it is used again
 	for range maxTries {
 		if err = s.upgrade(ctx, c); err == nil || !s.dialect.Conflict(err) {
 			return err

@@ -1,8 +1,6 @@
 package store
 
-import (
-	"github.com/reprise-run/reprise/session"
-)
+import "github.com/reprise-run/reprise/session"
 
 // idempotencyAge is how long a stored answer keeps its key, in milliseconds.
 const idempotencyAge = 24 * 60 * 60 * 1000

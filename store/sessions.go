@@ -1,8 +1,6 @@
 package store
 
-import (
-	"github.com/reprise-run/reprise/session"
-)
+import "github.com/reprise-run/reprise/session"
 
 const sessionColumns = `id, title, model, settings, archived, paused, actor, created_at, updated_at, revision`
 
@@ -49,10 +47,9 @@ WHERE archived = $1 ORDER BY updated_at DESC, id DESC LIMIT $2`, archived, atMos
 	if err != nil {
 		return nil, err
 	}
-	runs, err := list(r, runFields, `SELECT `+runColumns+` FROM runs
-WHERE session_id IN (SELECT id FROM sessions WHERE archived = $1 ORDER BY updated_at DESC, id DESC LIMIT $2)
-AND number = (SELECT MAX(number) FROM runs newer WHERE newer.session_id = runs.session_id)`,
-		archived, atMost(limit))
+	runs, err := list(r, runFields, `SELECT `+runColumns+` FROM runs WHERE (session_id, number) IN (
+  SELECT id, (SELECT MAX(number) FROM runs r WHERE r.session_id = sessions.id) FROM sessions
+  WHERE archived = $1 ORDER BY updated_at DESC, id DESC LIMIT $2)`, archived, atMost(limit))
 	if err != nil {
 		return nil, err
 	}

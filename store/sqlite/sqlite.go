@@ -1,7 +1,8 @@
 // Package sqlite opens the store in a SQLite file. It promises that a committed Full update
-// has reached the disk (write-ahead log, synced at the commit) and that the file, and those
-// beside it, are readable by their owner alone. It does not keep a second process away: who
-// opens the file locks its folder.
+// has reached the disk, everything committed before it included (write-ahead log, synced at
+// the commit), and that the file, and those beside it, are readable by their owner alone. An
+// update that leaves every byte as it was syncs nothing. It does not keep a second process
+// away: who opens the file locks its folder.
 package sqlite
 
 import (
