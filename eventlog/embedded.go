@@ -136,12 +136,11 @@ func startServer(ctx context.Context, o Options) (*server.Server, error) {
 		// Each record is written to the file before it is acknowledged; this is the fsync.
 		SyncInterval: time.Second,
 		MaxPayload:   maxPayload,
-		// The stream bounds itself. Without a figure the server asks the disk and takes a share,
-		// and then refuses a stream whose bound does not fit.
-		JetStreamMaxStore:      2*o.MaxBytes + 4*maxPayload,
+		// The stream bounds itself. Without a figure the server takes a share of the disk, and
+		// refuses a stream whose bound, or whose earlier bound, does not fit in.
+		JetStreamMaxStore:      1 << 50,
 		JetStreamMaxMemory:     64 << 20, // consumers' state only
 		DisableJetStreamBanner: true,
-		NoSystemAccount:        true, // no statistics about itself
 	})
 	if err != nil {
 		return nil, err
@@ -175,7 +174,10 @@ func connOptions(logger *slog.Logger) []nats.Option {
 	return []nats.Option{
 		nats.Name("reprise"),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
-			logger.Warn("event log: " + err.Error())
+			// A follower's buffer was full: it reads again what was dropped.
+			if !errors.Is(err, nats.ErrSlowConsumer) {
+				logger.Warn("event log: " + err.Error())
+			}
 		}),
 	}
 }

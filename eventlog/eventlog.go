@@ -20,8 +20,8 @@
 // Blocking: Append, Claim and Publish wait for the log as long as their context allows, and never
 // for a follower. A slow follower delays itself alone, and loses nothing but what the limits drop.
 //
-// Shutdown: Close lets calls under way finish (it waits at most for one acknowledgement timeout
-// each), ends followers and refuses everything later with [session.ErrClosed]. It must not be
+// Shutdown: Close lets calls under way finish (an append that is not acknowledged is not repeated
+// any more), ends followers and refuses everything later with [session.ErrClosed]. It must not be
 // called from a follower's function.
 package eventlog
 
@@ -52,7 +52,8 @@ type Options struct {
 	// MaxAge bounds a record's age. It must exceed the longest pause within a run, since a
 	// writer whose last record is gone cannot go on. Default 7 days.
 	MaxAge time.Duration
-	// AckTimeout is how long one append waits before it asks again. Default 2 s.
+	// AckTimeout is how long an append waits before it is repeated; it doubles each time, up to
+	// 30 s. Default 2 s.
 	AckTimeout time.Duration
 	// Logger gets the warnings and errors of server and client. Default slog.Default().
 	Logger *slog.Logger
@@ -134,7 +135,7 @@ func (j *journal) openStream(ctx context.Context, o Options, renew func(uint64) 
 		AllowDirect: true,
 		// Only Publish relies on the server's table of ids, which costs memory for each. An
 		// append is exactly-once by the sequence that it expects.
-		Duplicates: dedupWindow,
+		Duplicates: min(dedupWindow, o.MaxAge), // the server wants no more
 		Metadata:   map[string]string{incarnationKey: j.incarnation},
 	}
 	old, err := js.Stream(ctx, streamName)

@@ -17,9 +17,10 @@ const (
 	// heartbeat is how often an idle consumer says that it is there. One that is silent for two
 	// in a row is lost.
 	heartbeat = 500 * time.Millisecond
-	// followBuffer bounds the messages between connection and follower. What comes on top is
-	// dropped there, noticed as a gap, and read again.
-	followBuffer = 16 << 10
+	// followBuffer is the number of messages between connection and follower. The server stops
+	// at 32 MiB that are not processed, so that hardly any are small enough to exceed it. Those that do
+	// are dropped, noticed as a gap, and read again.
+	followBuffer = 128 << 10
 )
 
 // errLost: the consumer is gone or left something out; a new one goes on.

@@ -7,11 +7,15 @@ import (
 	"fmt"
 	"iter"
 	"strconv"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
 	"github.com/reprise-run/reprise/session"
 )
+
+// readTimeout bounds the reading of a batch.
+const readTimeout = 10 * time.Second
 
 // One request reads at most this many messages, and ends with the one that exceeds the bytes.
 const (
@@ -64,7 +68,7 @@ func (j *journal) batch(ctx context.Context, subject string, from uint64) (_ []s
 	if err := j.nc.PublishRequest("$JS.API.DIRECT.GET."+streamName, sub.Subject, req); err != nil {
 		return nil, 0, false, cause(ctx, err)
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, j.ackTimeout, errors.New("the log does not answer"))
+	ctx, cancel := context.WithTimeoutCause(ctx, readTimeout, errors.New("the log does not answer"))
 	defer cancel()
 	var records []session.Record
 	for {

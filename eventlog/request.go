@@ -82,7 +82,7 @@ func (j *journal) request(ctx context.Context, msg *nats.Msg) (reply *nats.Msg, 
 	if ctx.Err() != nil {
 		return nil, false, context.Cause(ctx)
 	}
-	for {
+	for timeout := j.ackTimeout; ; timeout = min(2*timeout, maxAckTimeout) {
 		ln, err := j.takeLine(ctx)
 		if err != nil {
 			return nil, unknown, err
@@ -92,7 +92,7 @@ func (j *journal) request(ctx context.Context, msg *nats.Msg) (reply *nats.Msg, 
 			ln.abandon()
 			return nil, unknown, cause(ctx, err)
 		}
-		ln.timer.Reset(j.ackTimeout)
+		ln.timer.Reset(timeout)
 		select {
 		case m := <-ln.reply:
 			j.keepLine(ln)
@@ -201,6 +201,9 @@ func decode(m *nats.Msg, v any) error {
 }
 
 const noResponders = "503"
+
+// maxAckTimeout ends the doubling of the time to wait, by which a slow log is not made slower.
+const maxAckTimeout = 30 * time.Second
 
 // cause puts an error of the client library into our words: why the context is done, and that the
 // connection ends only by Close.
