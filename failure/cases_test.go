@@ -48,43 +48,51 @@ func readCases(t testing.TB) []wanted {
 	return all
 }
 
+// right reports whether class, eligibility and wait are what the case expects.
+func (c *wanted) right() bool {
+	out, got := c.Classify()
+	if got.Class != c.Expect.Class || got.Retryable != c.Expect.Retryable {
+		return false
+	}
+	if c.Expect.MS == nil && c.Expect.Until == nil {
+		return got.RetryAfterMS == nil && got.RetryAfterUntil == ""
+	}
+	if c.Expect.MS != nil && (got.RetryAfterMS == nil || *got.RetryAfterMS != *c.Expect.MS) {
+		return false
+	}
+	if c.Expect.Until == nil {
+		return true
+	}
+	want, err := time.Parse(time.RFC3339, *c.Expect.Until)
+	return err == nil && out.NotBefore.Truncate(time.Second).Equal(want) && got.RetryAfterUntil == *c.Expect.Until
+}
+
 // TestCases: every recorded failure gets its class, its eligibility and its wait. F23, F27,
 // F28, F30, F33, N55, N82. Ambiguous ones are scored: four of five must be right.
 func TestCases(t *testing.T) {
 	ambiguous, right := 0, 0
 	for _, c := range readCases(t) {
-		out, got := c.Classify()
-		ok := got.Class == c.Expect.Class && got.Retryable == c.Expect.Retryable
-		if c.Expect.MS == nil && c.Expect.Until == nil {
-			ok = ok && got.RetryAfterMS == nil && got.RetryAfterUntil == ""
-		}
-		if c.Expect.MS != nil {
-			ok = ok && got.RetryAfterMS != nil && *got.RetryAfterMS == *c.Expect.MS
-		}
-		if c.Expect.Until != nil {
-			want, err := time.Parse(time.RFC3339, *c.Expect.Until)
-			if err != nil {
-				t.Fatal(c.ID, err)
-			}
-			ok = ok && out.NotBefore.Truncate(time.Second).Equal(want)
-		}
+		ok := c.right()
 		if c.Ambiguous {
 			ambiguous++
 			if ok {
 				right++
 			}
 		}
-		if !ok {
-			line, _ := json.Marshal(got)
-			want, _ := json.Marshal(c.Expect)
-			report := t.Errorf
-			if c.Ambiguous {
-				report = t.Logf
-			}
-			report("%s (%s)\n got %s hint %s\nwant %s", c.ID, c.Trap, line, out.Hint, want)
+		if ok {
+			continue
 		}
+		out, got := c.Classify()
+		line, err := json.Marshal(got)
+		if err != nil {
+			t.Fatal(err)
+		}
+		report := t.Errorf
+		if c.Ambiguous {
+			report = t.Logf
+		}
+		report("%s (%s)\n got %s hint %s\nwant %+v", c.ID, c.Trap, line, out.Hint, c.Expect)
 	}
-	t.Logf("ambiguous: %d of %d", right, ambiguous)
 	if right*5 < ambiguous*4 {
 		t.Errorf("only %d of %d ambiguous cases are right", right, ambiguous)
 	}

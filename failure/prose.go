@@ -12,7 +12,7 @@ var leads = [...]string{"regain access on ", "reset at ", "resets at ", "reset o
 	"retry at ", "available at ", "available again at ", "until ", "limit reached|", "将在 ", "将于 ",
 
 	"try again in ", "retry in ", "retry after ", "try again after ", "reset after ", "resets in ", "reset in ",
-	"resets after ", "wait for ", "please wait ", "wait at least ", "available in ", "available again in ",
+	"resets after ", "wait for ", "please wait ", "or wait ", "wait at least ", "available in ", "available again in ",
 	"retry your request after ", "refresh in ", "resume in "}
 
 const dateLeads = 13

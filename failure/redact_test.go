@@ -132,9 +132,12 @@ func FuzzRedact(f *testing.F) {
 		f.Add(s.text, " ")
 	}
 	f.Fuzz(func(t *testing.T, a, b string) {
-		const key = "sk-proj-Zq8vTnW3xYb5LmK1PdRs"
+		const key = "sk-proj-Hh4kUuJ7eWq2"
+		if strings.Contains(a+b, "UuJ7") {
+			return
+		}
 		once := redact(a + " " + key + " " + b)
-		if strings.Contains(once, "Zq8vTnW3xYb5") {
+		if strings.Contains(once, "UuJ7") {
 			t.Fatalf("survives in %q", once)
 		}
 		if twice := redact(once); twice != once {

@@ -1,12 +1,14 @@
 package failure
 
 import (
+	"net/http"
 	"strconv"
 	"strings"
 )
 
 // wrapperRow is a fixed form in which a client, a relay or a log line quotes another error.
-// {rest} is what it quotes; {status}, {code}, {exception} and {vendor} say something about it;
+// {rest} is what it quotes; {status}, {httpreason}, {code}, {exception} and {vendor} say
+// something about it; {reason} is a short phrase and says nothing;
 // * is anything. Only these forms make a number or a name in prose a fact.
 // A vendor binds the form to that vendor's answers.
 type wrapperRow struct{ vendor, pattern, source string }
@@ -39,6 +41,7 @@ var wrapperRows = []wrapperRow{
 	{"", "Error None: {rest}", "https://github.com/xtekky/gpt4free/issues/3032"},
 	{"", "Error from provider ({vendor}): {rest}", "https://github.com/anomalyco/opencode/issues/23722"},
 	{"", "Error from provider: {rest}", "https://github.com/anomalyco/opencode/issues/23722"},
+	{"", "Upstream error: {rest}", "https://github.com/kaitranntt/ccs/issues/402"},
 	{"", "Error: {rest}", "https://developer.mozilla.org/docs/Web/JavaScript/Reference/Global_Objects/Error/toString"},
 	{"", "LLM error: {rest}", "https://github.com/nearai/ironclaw/issues/1994"},
 	{"", "Provider * request failed: {rest}", "https://github.com/nearai/ironclaw/issues/1994"},
@@ -64,6 +67,7 @@ var wrapperRows = []wrapperRow{
 	{"minimax", "{rest} ({number})", "https://github.com/MiniMax-AI/MiniMax-M2/issues/62"},
 	{"", "{status}: {rest}", "https://github.com/diegosouzapw/OmniRoute/issues/3709"},
 	{"", "{status} {rest}", "https://github.com/openai/openai-node/blob/master/src/core/error.ts"},
+	{"", "{httpreason}: {rest}", "https://github.com/anomalyco/opencode/issues/17682"},
 	{"", "{exception}: {rest}", "https://docs.python.org/3/library/traceback.html"},
 }
 
@@ -86,6 +90,17 @@ func indexWrappers() []wrapper {
 	}
 	return all
 }
+
+// reasonStatus gives the statuses of failures by the reason of their status line.
+var reasonStatus = func() map[string]int {
+	m := make(map[string]int)
+	for status := 400; status < 600; status++ {
+		if r := http.StatusText(status); r != "" && r != "Not Found" && r != "Conflict" && r != "Gone" && r != "Locked" {
+			m[r] = status
+		}
+	}
+	return m
+}()
 
 // clientTails are what clients add behind the error that they quote.
 var clientTails = []string{"; retrying ", ", url: http", "\n\nRequest URL: ", ", request id: ", "\n    at "}
@@ -127,6 +142,9 @@ func unwrap(s, vendor string) (layer, string, bool) {
 					rest = text
 				}
 				return phrase(text)
+			case "httpreason":
+				l.status = reasonStatus[text]
+				return l.status != 0
 			case "number":
 				l.codes = append(l.codes, text)
 				return isDigits(text)
