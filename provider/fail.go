@@ -20,11 +20,7 @@ import (
 func (s *stream) broken(err error) *failure.Failure {
 	s.facts.Delivered = s.transfer.delivery()
 	if s.ctx.Err() == nil {
-		f := s.stamp(failure.FromError(s.facts, typed(err)))
-		if f.Phase == failure.PhaseStream {
-			f.Delivered = llm.MaybeAccepted // who has begun to answer has not refused
-		}
-		return f
+		return s.stamp(failure.FromError(s.facts, typed(err)))
 	}
 	if e, ours := errors.AsType[expired](context.Cause(s.ctx)); ours {
 		return s.stamp(failure.NewTimeout(s.facts, e.kind, e.after))
@@ -107,10 +103,13 @@ func (s *stream) stamp(known *failure.Failure) *failure.Failure {
 	f.Dialect = cmp.Or(f.Dialect, s.facts.Dialect)
 	f.Model = cmp.Or(f.Model, s.facts.Model)
 	f.Phase = cmp.Or(f.Phase, s.facts.Phase)
+	if s.facts.Phase == failure.PhaseStream {
+		f.Delivered = llm.MaybeAccepted // who has begun to answer has not refused
+	}
 	if s.response != nil {
 		f.Status = cmp.Or(f.Status, s.response.StatusCode)
 		if f.RequestID == "" {
-			f.RequestID = failure.FromResponse(s.facts, s.response.StatusCode, s.response.Header, nil).RequestID
+			f.RequestID = failure.FromResponse(s.facts, s.response.StatusCode, s.response.Header, []byte("{}")).RequestID
 		}
 	}
 	return &f

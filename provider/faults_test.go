@@ -20,6 +20,7 @@ import (
 	"github.com/reprise-run/reprise/failure"
 	"github.com/reprise-run/reprise/llm"
 	"github.com/reprise-run/reprise/llm/llmtest"
+	"github.com/reprise-run/reprise/provider/rehearsal"
 )
 
 // upstream is a TCP server that counts the requests of which it has read every byte.
@@ -193,6 +194,22 @@ func TestSocketFaults(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestEarlyAnswer: a server that streams before it has read the request may act on it.
+func TestEarlyAnswer(t *testing.T) {
+	release := make(chan struct{})
+	u := listen(t, func(_ *upstream, c *net.TCPConn, r *bufio.Reader) {
+		if _, err := r.ReadString('\n'); err == nil {
+			io.WriteString(c, eventStream+"28\r\ndata: {\"error\":{\"code\":\"server_error\"}}\n\n\r\n")
+		}
+		<-release
+	})
+	defer close(release)
+	req := hello("m")
+	req.Messages[0].Parts[0].Text = strings.Repeat("words ", 4<<20)
+	_, err := call(t, open(t, Config{BaseURL: u.url}), req)
+	wantFailure(t, err, failure.ServerError, "", llm.MaybeAccepted)
 }
 
 // TestNotSentTwice: a kept connection that dies under the second request is where net/http
@@ -486,6 +503,47 @@ func TestLastAct(t *testing.T) {
 				t.Errorf("%d requests reached the server, want %d", n, tc.ofConnected)
 			}
 		})
+	}
+}
+
+// TestSharedConnection: over HTTP/2, a refused permit and a cancelled call leave the other
+// calls on their connection alone.
+func TestSharedConnection(t *testing.T) {
+	server := httptest.NewUnstartedServer(newRehearsal(t, rehearsal.Script{Name: "brief", Pause: rehearsal.Duration(time.Millisecond),
+		Scenes: []rehearsal.Scene{{{{Do: rehearsal.Say, Deltas: 50}}}}}))
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	var dials atomic.Int32
+	p := open(t, Config{BaseURL: server.URL + "/v1", HTTP2: true, TLS: server.Client().Transport.(*http.Transport).TLSClientConfig,
+		Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+			dials.Add(1)
+			return new(net.Dialer).DialContext(ctx, network, address)
+		}})
+	first, err := p.Stream(t.Context(), llmtest.Permit(t), hello("brief"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Close()
+	stale, calls := errors.New("stale"), 0
+	if _, err := p.Stream(t.Context(), llmtest.PermitChecked(t, func(context.Context) error {
+		if calls++; calls == 1 {
+			return nil
+		}
+		return stale
+	}), hello("brief")); !errors.Is(err, stale) {
+		t.Error(err)
+	}
+	second, err := p.Stream(t.Context(), llmtest.Permit(t), hello("stall-after-text"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	second.Close()
+	for err == nil {
+		_, err = first.Next()
+	}
+	if err != io.EOF || dials.Load() != 1 {
+		t.Errorf("%v, %d connections", err, dials.Load())
 	}
 }
 

@@ -216,7 +216,7 @@ func (s *stream) drain() {
 
 // release frees the connection, and closes it where the answer is not at its end.
 func (s *stream) release() {
-	s.watch.pause()
+	s.watch.stop()
 	s.cancel(context.Canceled)
 	if s.response != nil {
 		_ = s.response.Body.Close() // there is nobody to act on it

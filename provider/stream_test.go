@@ -97,11 +97,40 @@ func TestTimeouts(t *testing.T) {
 	}
 }
 
+// TestSilentFrames: frames that say nothing do not keep a stream alive (F77).
+func TestSilentFrames(t *testing.T) {
+	const text = `{"choices":[{"index":0,"delta":{"content":"Hi"}}]}`
+	for _, frame := range []string{
+		`{"choices":[{"index":0,"delta":{"content":""}}]}`,
+		`{"choices":[{"index":0,"delta":{}}]}`,
+		`{"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":2}}`,
+		`{"choices":[],"unknown":true}`,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			p := open(t, Config{Timeouts: Timeouts{Idle: 3 * time.Second}, Dial: serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				io.Copy(io.Discard, r.Body)
+				w.Header().Set("Content-Type", "text/event-stream")
+				for data := text; r.Context().Err() == nil; data = frame {
+					fmt.Fprintf(w, "data: %s\n\n", data)
+					w.(http.Flusher).Flush()
+					select {
+					case <-time.After(time.Second):
+					case <-r.Context().Done():
+					}
+				}
+			}))})
+			_, err := call(t, p, hello("m"))
+			wantFailure(t, err, failure.Timeout, "idle_timeout", llm.MaybeAccepted)
+		})
+	}
+}
+
 // TestConnectTimeout: the dial counts, and the time until there is a connection does not count
 // against the limits that follow (F76).
 func TestConnectTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		dial := serve(t, newRehearsal(t))
+		dial := serve(t, newRehearsal(t, rehearsal.Script{Name: "late", Scenes: []rehearsal.Scene{{{
+			{Do: rehearsal.Start}, {Do: rehearsal.Wait, For: rehearsal.Duration(900 * time.Millisecond)}, {Do: rehearsal.Say}}}}}))
 		slow := func(wait time.Duration) func(context.Context, string, string) (net.Conn, error) {
 			return func(ctx context.Context, network, address string) (net.Conn, error) {
 				select {
@@ -119,11 +148,11 @@ func TestConnectTimeout(t *testing.T) {
 		if d := time.Since(began); d != 5*time.Second {
 			t.Errorf("after %v", d)
 		}
-		if _, err := call(t, open(t, Config{Timeouts: limits, Dial: slow(4 * time.Second)}), hello("ok-fast")); err != nil {
+		if _, err := call(t, open(t, Config{Timeouts: limits, Dial: slow(4 * time.Second)}), hello("late-fast")); err != nil {
 			t.Error(err)
 		}
 		limits.Connect = 0
-		if _, err := call(t, open(t, Config{Timeouts: limits, Dial: slow(20 * time.Second)}), hello("ok-fast")); err != nil {
+		if _, err := call(t, open(t, Config{Timeouts: limits, Dial: slow(20 * time.Second)}), hello("late-fast")); err != nil {
 			t.Error(err)
 		}
 	})
@@ -170,7 +199,9 @@ func TestOtherAnswers(t *testing.T) {
 		{"a whole answer, not labelled", "", 200, whole, failure.InvalidRequest, "protocol_mismatch", false, failure.PhaseStream},
 		{"a whole answer, labelled as a stream", "text/event-stream", 200, whole, failure.InvalidRequest, "protocol_mismatch", false, failure.PhaseStream},
 		{"something else", "application/json", 200, `{"status":"ready"}`, failure.InvalidRequest, "protocol_mismatch", false, failure.PhaseStream},
-		{"nothing, as JSON", "application/json", 200, ``, failure.InvalidRequest, "protocol_mismatch", false, failure.PhaseStream},
+		{"a whole answer with a bad end", "application/json", 200, `{"candidates":[{"content":{},"finishReason":"MALFORMED_FUNCTION_CALL"}]}`,
+			failure.InvalidRequest, "protocol_mismatch", false, failure.PhaseStream},
+		{"nothing, as JSON", "application/json", 200, ``, failure.StreamInterrupted, "", true, failure.PhaseStream},
 		{"a page", "text/html", 200, "<html><body>Welcome</body></html>", failure.InvalidRequest, "", false, failure.PhaseStream},
 		{"an error object", "application/json; charset=utf-8", 200, `{"error":{"message":"Internal Server Error","type":"server_error"}}`, failure.ServerError, "", true, failure.PhaseStream},
 		{"an error object, labelled as a stream", "text/event-stream", 200, `{"error":{"message":"Internal Server Error","type":"server_error"}}`, failure.ServerError, "", true, failure.PhaseStream},
@@ -380,8 +411,10 @@ func TestCancelDropsTheRest(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		if _, err := s.Next(); err != nil {
-			t.Fatal(err)
+		for e := (llm.Event{}); e.Kind != llm.EventPartStart; { // the text is in the same frame
+			if e, err = s.Next(); err != nil {
+				t.Fatal(err)
+			}
 		}
 		synctest.Wait()
 		cancel(stop)

@@ -96,10 +96,17 @@ func (d chat) delta(s *stage, b *block, text string) {
 		d.chunk(s, fill(`{"reasoning_details":[{"type":"reasoning.encrypted","index":0,"data":$}]}`, text), nil)
 	case callBlock:
 		d.chunk(s, fill(`{"tool_calls":[{"index":$,"function":{"arguments":$}}]}`, b.nth, text), nil)
+	case remoteBlock:
+		d.chunk(s, fill(`{"executed_tools":[$]}`, d.executed(b)), nil)
 	}
 }
 
 func (chat) shut(*stage, *block) {}
+
+// executed is a tool of the provider's own as Groq tells of it; OpenAI has no word for it here.
+func (chat) executed(b *block) json.RawMessage {
+	return fill(`{"index":$,"type":"search","arguments":$,"output":"rehearsed"}`, b.nth, string(fill(`{"query":$}`, b.text.String())))
+}
 
 func (chat) ping(s *stage) { s.comment("PROCESSING") }
 
@@ -138,15 +145,21 @@ func (d chat) whole(s *stage) json.RawMessage {
 	if t := s.joined(thinkingBlock); t != "" {
 		message = append(message, fill(`,"reasoning_content":$`, t)...)
 	}
-	var calls [][]byte
+	var calls, executed [][]byte
 	for _, b := range s.blocks {
-		if b.kind == callBlock {
+		switch b.kind {
+		case remoteBlock:
+			executed = append(executed, d.executed(b))
+		case callBlock:
 			calls = append(calls, fill(`{"id":$,"type":"function","function":{"name":$,"arguments":$}}`,
 				b.id, b.name, b.text.String()))
 		}
 	}
 	if len(calls) > 0 {
 		message = append(message, fill(`,"tool_calls":$`, list(calls))...)
+	}
+	if len(executed) > 0 {
+		message = append(message, fill(`,"executed_tools":$`, list(executed))...)
 	}
 	return fill(`{"id":$,"object":"chat.completion","created":$,"model":$,"choices":[{"index":0,"message":$,"logprobs":null,"finish_reason":$}],"usage":$}`,
 		"chatcmpl-"+s.id, s.at.Unix(), s.call.model, json.RawMessage(append(message, '}')),

@@ -155,7 +155,7 @@ func (t Take) summary() string {
 	for i := range t {
 		s := &t[i]
 		switch s.Do {
-		case Say, Think, Redacted:
+		case Say, Think, Redacted, Remote:
 			said = "after some output"
 		case Call, HalfCall:
 			said = "in a tool call"

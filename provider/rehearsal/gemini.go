@@ -2,6 +2,7 @@ package rehearsal
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"time"
 )
@@ -100,6 +101,8 @@ func (d gemini) open(*stage, *block) {}
 func (d gemini) delta(s *stage, b *block, text string) {
 	switch b.kind {
 	case callBlock: // it comes whole, when it is complete
+	case remoteBlock:
+		d.chunk(s, d.part(b), "")
 	case textBlock:
 		d.chunk(s, fill(`{"text":$}`, text), "")
 	case thinkingBlock:
@@ -110,10 +113,16 @@ func (d gemini) delta(s *stage, b *block, text string) {
 }
 
 func (d gemini) shut(s *stage, b *block) {
-	if b.kind == callBlock {
+	switch b.kind {
+	case callBlock:
 		d.chunk(s, d.part(b), "")
+	case remoteBlock:
+		d.chunk(s, fill(executionResult), "")
 	}
 }
+
+// executionResult is what the provider's own tool gave.
+const executionResult = `{"codeExecutionResult":{"outcome":"OUTCOME_OK","output":"rehearsed"}}`
 
 func (d gemini) ping(s *stage) { d.start(s) }
 
@@ -141,6 +150,8 @@ func (gemini) part(b *block) json.RawMessage {
 		return fill(`{"text":$,"thought":true}`, text)
 	case redactedBlock:
 		return fill(`{"text":"","thought":true,"thoughtSignature":$}`, text)
+	case remoteBlock:
+		return fill(`{"executableCode":{"language":"PYTHON","code":$}}`, fmt.Sprintf("search(%q)", text))
 	case callBlock:
 		return fill(`{"functionCall":{"id":$,"name":$,"args":$},"thoughtSignature":$}`,
 			b.id, b.name, json.RawMessage(text), signature)
@@ -152,6 +163,9 @@ func (d gemini) whole(s *stage) json.RawMessage {
 	var parts [][]byte
 	for _, b := range s.blocks {
 		parts = append(parts, d.part(b))
+		if b.kind == remoteBlock {
+			parts = append(parts, fill(executionResult))
+		}
 	}
 	return d.body(s, parts, d.finish(s.reason()))
 }

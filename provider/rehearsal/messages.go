@@ -83,7 +83,7 @@ func (messages) start(s *stage) {
 	s.send("ping", `{"type":"ping"}`)
 }
 
-func (messages) open(s *stage, b *block) {
+func (d messages) open(s *stage, b *block) {
 	var object []byte
 	switch b.kind {
 	case textBlock:
@@ -94,32 +94,58 @@ func (messages) open(s *stage, b *block) {
 		return // it comes whole
 	case callBlock:
 		object = fill(`{"type":"tool_use","id":$,"name":$,"input":{}}`, b.id, b.name)
+	case remoteBlock:
+		object = fill(`{"type":"server_tool_use","id":$,"name":"web_search","input":{}}`, "srvtoolu_"+b.id)
 	}
-	s.send("content_block_start", `{"type":"content_block_start","index":$,"content_block":$}`,
-		b.index, object)
+	s.send("content_block_start", blockStart, d.index(s, b), object)
 }
 
-func (messages) delta(s *stage, b *block, text string) {
+func (d messages) delta(s *stage, b *block, text string) {
 	const frame = `{"type":"content_block_delta","index":$,"delta":$}`
 	switch b.kind {
 	case textBlock:
-		s.send("content_block_delta", frame, b.index, fill(`{"type":"text_delta","text":$}`, text))
+		s.send("content_block_delta", frame, d.index(s, b), fill(`{"type":"text_delta","text":$}`, text))
 	case thinkingBlock:
-		s.send("content_block_delta", frame, b.index, fill(`{"type":"thinking_delta","thinking":$}`, text))
+		s.send("content_block_delta", frame, d.index(s, b), fill(`{"type":"thinking_delta","thinking":$}`, text))
 	case redactedBlock:
-		s.send("content_block_start", `{"type":"content_block_start","index":$,"content_block":{"type":"redacted_thinking","data":$}}`,
-			b.index, text)
+		s.send("content_block_start", blockStart, d.index(s, b), fill(`{"type":"redacted_thinking","data":$}`, text))
 	case callBlock:
-		s.send("content_block_delta", frame, b.index, fill(`{"type":"input_json_delta","partial_json":$}`, text))
+		s.send("content_block_delta", frame, d.index(s, b), fill(`{"type":"input_json_delta","partial_json":$}`, text))
+	case remoteBlock:
+		s.send("content_block_delta", frame, d.index(s, b), fill(`{"type":"input_json_delta","partial_json":$}`, string(fill(`{"query":$}`, text))))
 	}
 }
 
-func (messages) shut(s *stage, b *block) {
+func (d messages) shut(s *stage, b *block) {
 	if b.kind == thinkingBlock {
 		s.send("content_block_delta", `{"type":"content_block_delta","index":$,"delta":{"type":"signature_delta","signature":$}}`,
-			b.index, signature)
+			d.index(s, b), signature)
 	}
-	s.send("content_block_stop", `{"type":"content_block_stop","index":$}`, b.index)
+	const stop = `{"type":"content_block_stop","index":$}`
+	s.send("content_block_stop", stop, d.index(s, b))
+	if b.kind == remoteBlock {
+		s.send("content_block_start", blockStart, d.index(s, b)+1, found(b))
+		s.send("content_block_stop", stop, d.index(s, b)+1)
+	}
+}
+
+const blockStart = `{"type":"content_block_start","index":$,"content_block":$}`
+
+// index is the block's place on the wire, where the result of the provider's own tool is a
+// block too.
+func (messages) index(s *stage, b *block) int {
+	n := b.index
+	for _, earlier := range s.blocks[:b.index] {
+		if earlier.kind == remoteBlock {
+			n++
+		}
+	}
+	return n
+}
+
+// found is the result of the provider's own tool.
+func found(b *block) json.RawMessage {
+	return fill(`{"type":"web_search_tool_result","tool_use_id":$,"content":[]}`, "srvtoolu_"+b.id)
 }
 
 func (messages) ping(s *stage) { s.send("ping", `{"type":"ping"}`) }
@@ -159,6 +185,8 @@ func (d messages) whole(s *stage) json.RawMessage {
 			content = append(content, fill(`{"type":"thinking","thinking":$,"signature":$}`, text, signature))
 		case redactedBlock:
 			content = append(content, fill(`{"type":"redacted_thinking","data":$}`, text))
+		case remoteBlock:
+			content = append(content, fill(`{"type":"server_tool_use","id":$,"name":"web_search","input":{"query":$}}`, "srvtoolu_"+b.id, text), found(b))
 		case callBlock:
 			content = append(content, fill(`{"type":"tool_use","id":$,"name":$,"input":$}`, b.id, b.name, json.RawMessage(text)))
 		}

@@ -2,6 +2,7 @@ package rehearsal
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -90,6 +91,11 @@ func (p *play) step(s *Step) {
 		p.shut()
 	case Call, HalfCall:
 		p.tool(s)
+	case Remote:
+		p.enter(remoteBlock, "")
+		p.delta(cmp.Or(s.Text, "rehearsal"))
+		p.pace()
+		p.shut()
 	case Failed, Error:
 		p.fail(s)
 	case Malformed:
@@ -165,9 +171,9 @@ func (p *play) page(f *Fault) {
 		fmt.Appendf(nil, "<html>\n<head><title>%[1]s</title></head>\n<body><h1>%[1]s</h1></body>\n</html>\n", title))
 }
 
-// enter makes the open block one of that kind. A call is always a block of its own.
+// enter makes the open block one of that kind. A call of a tool is always a block of its own.
 func (p *play) enter(kind blockKind, name string) {
-	if p.open != nil && p.open.kind == kind && kind != callBlock {
+	if p.open != nil && p.open.kind == kind && kind < callBlock {
 		return
 	}
 	p.shut()

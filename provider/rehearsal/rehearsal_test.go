@@ -236,7 +236,7 @@ func check(t *testing.T, s *Script, dialect string, stream bool, a answer, err e
 // TestWireForm pins the bytes of each dialect.
 func TestWireForm(t *testing.T) {
 	script := Script{Name: "form", Scenes: []Scene{{{
-		{Do: Think, Text: "A thought."}, {Do: Redacted}, {Do: Say, Text: "Two words"}, {Do: Call, Arguments: `{"zone":"UTC"}`}, {Do: Call}, {Do: Ping, Times: 1},
+		{Do: Think, Text: "A thought."}, {Do: Redacted}, {Do: Remote}, {Do: Say, Text: "Two words"}, {Do: Call, Arguments: `{"zone":"UTC"}`}, {Do: Call}, {Do: Ping, Times: 1},
 	}, {{Do: Say, Text: "Broken"}, {Do: Failed, Fault: broken}, {Do: Error, Fault: overload}}}}}
 	for _, dialect := range dialects {
 		synctest.Test(t, func(t *testing.T) {

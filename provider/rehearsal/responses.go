@@ -87,6 +87,8 @@ func (responses) item(b *block, status string) json.RawMessage {
 		return fill(`{"id":$,"type":"reasoning","summary":$}`, "rs_"+b.id, list(content))
 	case redactedBlock:
 		return fill(`{"id":$,"type":"reasoning","summary":[],"encrypted_content":$}`, "rs_"+b.id, text)
+	case remoteBlock:
+		return fill(`{"id":$,"type":"web_search_call","status":$,"action":{"type":"search","query":$}}`, "ws_"+b.id, status, text)
 	case callBlock:
 		return fill(`{"id":$,"type":"function_call","status":$,"arguments":$,"call_id":$,"name":$}`,
 			"fc_"+b.id, status, text, b.id, b.name)

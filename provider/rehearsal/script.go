@@ -67,6 +67,7 @@ const (
 	Close    Verb = "close"    // closes the open block
 	Call     Verb = "call"     // calls the tool Name with Arguments
 	HalfCall Verb = "halfcall" // stops in the middle of the arguments
+	Remote   Verb = "remote"   // a search that the provider runs itself, Text being the query
 
 	Failed    Verb = "failed"    // the dialect's failure of a whole response, with Fault
 	Error     Verb = "error"     // the dialect's error event, with Fault
@@ -208,7 +209,7 @@ func (s *Step) validate() error {
 		if s.For == 0 && s.Times == 0 {
 			return fmt.Errorf("%s: needs for, times or both", s.Do)
 		}
-	case Page, Headers, Start, Stall, Say, Think, Redacted, Empty, Close, Call, HalfCall,
+	case Page, Headers, Start, Stall, Say, Think, Redacted, Empty, Close, Call, HalfCall, Remote,
 		Malformed, Cut, Reset, End:
 	default:
 		return fmt.Errorf("unknown verb %q", s.Do)

@@ -70,6 +70,7 @@ func replies() []Script {
 		{Name: "tool", Shows: "a call of the tool clock, then a reply that quotes its result", Scenes: []Scene{{callClock}, {reply}}},
 		{Name: "two-tools", Shows: "two calls of the tool clock in one step, then a reply",
 			Scenes: []Scene{{{{Do: Call}, {Do: Call}}}, {reply}}},
+		one("remote-tool", "a search that the provider runs itself, then a reply", Take{{Do: Remote}, {Do: Say}}),
 		one("tool-loop", "a model that calls the tool clock in every step and never comes to an end", callClock),
 		one("empty", "an answer that is complete and says nothing", Take{{Do: Done}}),
 		one("length", "a reply that stops at its token limit", Take{some, {Do: Done, Stop: "length"}}),
@@ -154,6 +155,7 @@ var after = []row{
 	{"thinking-failed", "", "thoughts, then a failure", Take{thought, {Do: Failed, Fault: broken}}},
 	{"thinking-malformed", "", "thoughts, then a frame that is not JSON", Take{thought, {Do: Malformed}}},
 	{"redacted-reset", "", "thoughts that only the provider can read, then the connection is reset", Take{{Do: Redacted}, {Do: Reset}}},
+	{"remote-tool-failed", "", "a search that the provider runs itself, then a failure", Take{{Do: Remote}, {Do: Failed, Fault: broken}}},
 	{"text-half-call", "", "text and half a tool call, then the connection is cut", Take{some, {Do: HalfCall}, {Do: Cut}}},
 }
 

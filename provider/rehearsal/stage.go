@@ -38,6 +38,7 @@ const (
 	thinkingBlock
 	redactedBlock
 	callBlock
+	remoteBlock // a tool of the provider's own
 )
 
 // block is one part of the answer.
