@@ -112,3 +112,17 @@ func (c *Case) Classify() (*Failure, Answer) {
 	}
 	return out, a
 }
+
+// FromText classifies an error that a person copied from a terminal or a log, where status,
+// headers and types are lost: as an answer's body, and where that says nothing, as the text of
+// a transport's error.
+func FromText(f Facts, text string) *Failure {
+	out := FromResponse(f, 0, nil, []byte(text))
+	if out.Class != Unknown {
+		return out
+	}
+	if t := fromTransportText(f, text); t.Rule != textUnknown {
+		return t
+	}
+	return out
+}

@@ -43,6 +43,7 @@ func (e *evidence) conclude() *Failure {
 	return out
 }
 
+// decide goes from the innermost layer outwards, then by the answer's status, then by labels.
 func (e *evidence) decide() verdict {
 	for i := len(e.layers) - 1; i >= 0; i-- {
 		if v, ok := e.layer(&e.layers[i]); ok {
@@ -65,6 +66,7 @@ func (e *evidence) decide() verdict {
 	case e.html && e.status < 400 || e.status >= 300 && e.status < 400:
 		return verdict{class: InvalidRequest, rule: "page", source: "an HTML page or a redirect is no API"}
 	case e.status >= 400 && (weakest == nil || weakest.class.Retryable() || e.status != 400 && e.status != 422):
+		// No label makes a 4xx worth a retry, and only 400 and 422 leave room for one.
 		return verdict{class: InvalidRequest, rule: "status:" + strconv.Itoa(e.status), source: statusSource}
 	case weakest != nil:
 		return verdict{class: weakest.class, rule: weakest.id(), source: weakest.source}
@@ -90,11 +92,9 @@ func (e *evidence) layer(l *layer) (verdict, bool) {
 			if w := deny(l.folded(), e.stated); w != nil {
 				return verdict{class: w.class, rule: w.id(), source: w.source, long: w.wait == otherWindow}, true
 			}
-			if e.facts.Phase != "" {
-				if q, kind, ok := quotedTransport(l.message, e.facts.Phase); ok && (row == nil || row.strength == weak) {
-					e.transport = kind
-					return q, true
-				}
+			if q, kind, ok := quotedTransport(l.message, e.facts.Phase); ok && (row == nil || row.strength == weak) {
+				e.transport = kind
+				return q, true
 			}
 		}
 	}

@@ -287,6 +287,36 @@ func TestBodies(t *testing.T) {
 	}
 }
 
+// TestFromText: what a person pastes.
+func TestFromText(t *testing.T) {
+	for text, want := range map[string]Class{
+		"API Error: 529 {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"Overloaded\"}}": Overloaded,
+		"Error: connect ECONNREFUSED 127.0.0.1:11434":                                                              Network,
+		"httpx.ReadTimeout":       Timeout,
+		"something else entirely": Unknown,
+		"":                        Unknown,
+	} {
+		if out := FromText(Facts{Phase: PhaseOpen, Now: now}, text); out.Class != want {
+			t.Errorf("%q: %v by %q, want %v", text, out.Class, out.Rule, want)
+		}
+	}
+}
+
+// TestParseCase: unusable lines say what is wrong with them.
+func TestParseCase(t *testing.T) {
+	for line, want := range map[string]string{
+		"": "read case", "{": "read case", `{"id":"x","now":"yesterday"}`: `"x": now`, `{"id":"x","phase":"later"}`: "phase", `{"id":"x","status":-1}`: "status",
+	} {
+		if _, err := ParseCase([]byte(line)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", line, err, want)
+		}
+	}
+	c, err := ParseCase([]byte(`{"id":"x","provider":"openai","status":null,"headers":{"Retry-After":"3"},"body":null}`))
+	if _, a := c.Classify(); err != nil || a.ID != "x" || a.RetryAfterMS != nil {
+		t.Errorf("%+v %v", a, err)
+	}
+}
+
 // TestImmutable: F34. The same answer gives the same failure; what is handed in stays as it
 // is; a failure survives its JSON.
 func TestImmutable(t *testing.T) {

@@ -56,6 +56,9 @@ func TestHint(t *testing.T) {
 		{"a number without a unit", "", `try again in 5`, 0, ""},
 		{"a number of something else", "", `try again in 5 attempts`, 0, ""},
 		{"a date in words", "", `You will regain access on 2026-05-04 at 12:30 UTC.`, 30 * time.Minute, "prose"},
+		{"a clock time", "", `Free quota used. Resets at 14:30 UTC.`, 150 * time.Minute, "prose"},
+		{"a clock time of tomorrow", "", `resets 3am (UTC)`, 15 * time.Hour, "prose"},
+		{"a clock time of nowhere", "", `resets 3am`, 0, ""},
 		{"the later of header and prose", "Retry-After: 3", `Please try again in 20s.`, 20 * time.Second, "prose"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

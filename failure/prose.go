@@ -9,13 +9,13 @@ import (
 // leads are the words that introduce a provider's wait. A client's own "retrying 1/5 in" is
 // none of them. The first dates of them introduce an absolute time.
 var leads = [...]string{"regain access on ", "reset at ", "resets at ", "reset on ", "resets on ", "try again at ",
-	"retry at ", "available at ", "available again at ", "until ", "limit reached|", "将在 ", "将于 ",
+	"retry at ", "available at ", "available again at ", "until ", "limit reached|", "将在 ", "将于 ", "resets ",
 
 	"try again in ", "retry in ", "retry after ", "try again after ", "reset after ", "resets in ", "reset in ",
 	"resets after ", "wait for ", "please wait ", "or wait ", "wait at least ", "available in ", "available again in ",
 	"retry your request after ", "refresh in ", "resume in "}
 
-const dateLeads = 13
+const dateLeads = 14
 
 var leadIndex = newFinder(leads[:])
 
@@ -24,6 +24,8 @@ func (e *evidence) proseWait(m string) {
 	leadIndex.each(m, func(i, end int) {
 		if i < dateLeads {
 			if t, ok := leadingDate(m[end:], e.zone()); ok {
+				e.until(t, "prose")
+			} else if t, ok := leadingClock(m[end:], e.now); ok && !e.facts.undated {
 				e.until(t, "prose")
 			}
 		} else if d, ok := leadingDuration(m[end:]); ok {
@@ -139,6 +141,29 @@ func leadingDate(s string, zone *time.Location) (time.Time, bool) {
 			break
 		}
 		s = s[:cut]
+	}
+	return time.Time{}, false
+}
+
+// leadingClock reads a time of the day in UTC that s begins with ("10:00 utc", "3pm (utc)")
+// and returns when it is next.
+func leadingClock(s string, now time.Time) (time.Time, bool) {
+	at := strings.Index(s[:min(len(s), 20)], "utc")
+	if at < 0 {
+		return time.Time{}, false
+	}
+	text := strings.ReplaceAll(strings.Trim(s[:at], " ("), " ", "")
+	for _, layout := range [...]string{"15:04", "3:04pm", "3pm"} {
+		t, err := time.Parse(layout, text)
+		if err != nil {
+			continue
+		}
+		y, m, d := now.UTC().Date()
+		next := time.Date(y, m, d, t.Hour(), t.Minute(), 0, 0, time.UTC)
+		if next.Before(now) {
+			next = next.AddDate(0, 0, 1)
+		}
+		return next, true
 	}
 	return time.Time{}, false
 }

@@ -167,6 +167,9 @@ func broken(c Class, kind string, phase Phase) Class {
 	return c
 }
 
+// textUnknown is the rule for the text of a transport's error that no row knows.
+const textUnknown = "text"
+
 // fromTransportText classifies the text of a client's transport error, where its type is
 // lost. Only its first line counts: what follows is a stack.
 func fromTransportText(f Facts, text string) *Failure {
@@ -195,7 +198,7 @@ func fromTransportText(f Facts, text string) *Failure {
 		}
 	}
 	if v.rule == "" {
-		v, kind = verdict{class: Network, rule: "text", source: "a transport's error"}, transportReset
+		v, kind = verdict{class: Network, rule: textUnknown, source: "a transport's error"}, transportReset
 	}
 	v.class = broken(v.class, kind, f.Phase)
 	out.set(v.class, v.rule, v.source)
