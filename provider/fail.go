@@ -20,7 +20,11 @@ import (
 func (s *stream) broken(err error) *failure.Failure {
 	s.facts.Delivered = s.transfer.delivery()
 	if s.ctx.Err() == nil {
-		return s.stamp(failure.FromError(s.facts, typed(err)))
+		f := failure.FromError(s.facts, typed(err))
+		if f.Class == failure.Unknown && s.facts.Phase == failure.PhaseStream {
+			return s.malformed(err) // whatever it was, the stream has no end
+		}
+		return s.stamp(f)
 	}
 	if e, ours := errors.AsType[expired](context.Cause(s.ctx)); ours {
 		return s.stamp(failure.NewTimeout(s.facts, e.kind, e.after))
@@ -28,17 +32,18 @@ func (s *stream) broken(err error) *failure.Failure {
 	return s.stamp(failure.FromContext(s.facts, s.ctx))
 }
 
-// malformed makes the failure of a frame that breaks its dialect: the stream ends there.
+// malformed makes the failure of a body that breaks the rules of HTTP or of its dialect: the
+// stream ends there.
 func (s *stream) malformed(err error) *failure.Failure {
-	f := s.stamp(failure.FromError(s.facts, malformedFrame{err}))
-	f.Rule, f.Source, f.Transport = "malformed_frame", "the dialect's codec", ""
+	f := s.stamp(failure.FromError(s.facts, malformedBody{err}))
+	f.Rule, f.Source, f.Transport = "malformed_stream", "the dialect's codec, or net/http", ""
 	return f
 }
 
-type malformedFrame struct{ error }
+type malformedBody struct{ error }
 
-func (e malformedFrame) Error() string { return "malformed frame: " + e.error.Error() }
-func (malformedFrame) Unwrap() error   { return io.ErrUnexpectedEOF }
+func (e malformedBody) Error() string { return "malformed stream: " + e.error.Error() }
+func (malformedBody) Unwrap() error   { return io.ErrUnexpectedEOF }
 
 // refused makes the failure of an answer that is not the stream that was asked for.
 func (s *stream) refused() *failure.Failure {

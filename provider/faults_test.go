@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"log"
 	"net"
@@ -158,6 +159,10 @@ func TestSocketFaults(t *testing.T) {
 			u.take(r)
 			io.WriteString(c, eventStream+"8\r\ndata: {\"\r\n0\r\n\r\n")
 		}, nil, 1, failure.StreamInterrupted, "eof", llm.MaybeAccepted, failure.PhaseStream},
+		{"broken framing", func(u *upstream, c *net.TCPConn, r *bufio.Reader) {
+			u.take(r)
+			io.WriteString(c, eventStream+"no length\r\n")
+		}, nil, 1, failure.StreamInterrupted, "", llm.MaybeAccepted, failure.PhaseStream},
 		{"never answered", func(u *upstream, _ *net.TCPConn, r *bufio.Reader) {
 			u.take(r)
 			io.Copy(io.Discard, r)
@@ -201,7 +206,8 @@ func TestEarlyAnswer(t *testing.T) {
 	release := make(chan struct{})
 	u := listen(t, func(_ *upstream, c *net.TCPConn, r *bufio.Reader) {
 		if _, err := r.ReadString('\n'); err == nil {
-			io.WriteString(c, eventStream+"28\r\ndata: {\"error\":{\"code\":\"server_error\"}}\n\n\r\n")
+			const frame = "data: {\"error\":{\"code\":\"server_error\"}}\n\n"
+			fmt.Fprintf(c, "%s%x\r\n%s\r\n", eventStream, len(frame), frame)
 		}
 		<-release
 	})
