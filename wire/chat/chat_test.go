@@ -3,7 +3,9 @@ package chat_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -259,6 +261,27 @@ func TestFunctionCall(t *testing.T) {
 	parts := out.Parts()
 	if err != nil || out.Stop != llm.StopToolCalls || len(parts) != 1 || parts[0].Name != "read" || parts[0].Arguments != `{"p":1}` {
 		t.Errorf("%+v, %s, %v", parts, out.Stop, err)
+	}
+}
+
+// Where a finish reason comes before the last content, it ends nothing.
+func TestEarlyFinishReason(t *testing.T) {
+	chunk := func(text, reason string) string {
+		return fmt.Sprintf(`data: {"choices":[{"delta":{"content":%q},"finish_reason":%q}]}`+"\n\n", text, reason)
+	}
+	for _, c := range []struct {
+		name, body string
+		end        error
+	}{
+		{"in every chunk, cut", chunk("a", "stop") + chunk("b", "stop"), io.ErrUnexpectedEOF},
+		{"in every chunk, whole", chunk("a", "stop") + chunk("b", "stop") + "data: [DONE]\n\n", nil},
+		{"the word null, cut", chunk("a", "null") + chunk("b", "null"), io.ErrUnexpectedEOF},
+		{"the word null, whole", chunk("a", "null") + chunk("b", "stop"), nil},
+		{"empty, cut", chunk("a", "") + "data: [DONE]\n\n", io.ErrUnexpectedEOF},
+	} {
+		if _, err := wiretest.Read(t, chat.Codec{}, strings.NewReader(c.body)); !errors.Is(err, c.end) {
+			t.Errorf("%s: %v, want %v", c.name, err, c.end)
+		}
 	}
 }
 

@@ -20,6 +20,7 @@ type decoder struct {
 	calls   []*call
 
 	reason  string // the finish reason; empty: not yet seen
+	early   bool   // content came after a finish reason, which therefore ends nothing
 	refused bool
 	done    bool
 	over    bool // after the terminal event or an error
@@ -45,11 +46,12 @@ func (d *decoder) Decode(dst []llm.Event, f sse.Frame) ([]llm.Event, error) {
 }
 
 // End appends the terminal event where a finish reason was seen: many servers send no [DONE].
+// From one that gives a reason before its last content, only [DONE] counts.
 func (d *decoder) End(dst []llm.Event) ([]llm.Event, error) {
 	switch {
 	case d.done:
 		return dst, nil
-	case d.over || d.reason == "":
+	case d.over || d.early || d.reason == "":
 		return dst, io.ErrUnexpectedEOF
 	}
 	return d.finish(dst), nil
@@ -173,15 +175,19 @@ func (d *decoder) choice(dst []llm.Event, v []byte) ([]llm.Event, error) {
 	if delta == nil && d.parts == 0 {
 		delta = message
 	}
+	before := len(dst)
 	var err error
 	if !scan.Empty(delta) {
 		if dst, err = d.delta(dst, delta); err != nil {
 			return dst, err
 		}
 	}
-	if said, err := scan.Text(reason); err != nil {
+	d.early = d.early || d.reason != "" && len(dst) > before
+	said, err := scan.Text(reason)
+	if err != nil {
 		return dst, err
-	} else if said != "" {
+	}
+	if said != "" && said != "null" { // DashScope writes the word
 		d.reason = said
 	}
 	return usage(dst, counts)
@@ -461,6 +467,9 @@ func usage(dst []llm.Event, v []byte) ([]llm.Event, error) {
 	}
 	if u.Thinking > 0 && total == u.Input+u.Output+u.Thinking { // xAI counts them apart
 		u.Output += u.Thinking
+	}
+	if u == (llm.Usage{}) {
+		return dst, nil
 	}
 	return append(dst, llm.Event{Kind: llm.EventUsage, Usage: &u}), nil
 }

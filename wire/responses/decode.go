@@ -23,10 +23,10 @@ type decoder struct {
 
 // event holds the spans of one frame's fields that we look at.
 type event struct {
-	kind                                  []byte // without quotes
-	outputIndex, contentIndex, itemID     []byte
-	delta, text, item, part, response, id []byte
-	object, failure                       []byte
+	kind, itemID                      []byte // without quotes
+	outputIndex, contentIndex         []byte
+	delta, text, item, part, response []byte
+	object, failure                   []byte
 }
 
 // Decode appends the frame's events.
@@ -74,7 +74,9 @@ func (d *decoder) frame(dst []llm.Event, f sse.Frame) ([]llm.Event, error) {
 		case "content_index", "summary_index":
 			e.contentIndex = v
 		case "item_id":
-			e.itemID = v
+			if scan.IsString(v) {
+				e.itemID = v[1 : len(v)-1]
+			}
 		case "delta":
 			e.delta = v
 		case "text", "refusal", "arguments", "input":
@@ -159,11 +161,10 @@ func (d *decoder) unknown(dst []llm.Event, e *event, data []byte) ([]llm.Event, 
 	switch {
 	case !isNews:
 	case strings.Contains(name, "_call") || strings.HasPrefix(name, "mcp_"):
-		if d.find(e, "") != nil {
+		if d.find("", e.outputIndex, e.itemID) != nil {
 			return dst, nil // its item has said so
 		}
-		id, err := scan.String(e.itemID)
-		return append(dst, llm.Event{Kind: llm.EventProviderTool, ID: id, Part: d.begin(), Name: toolName(name), Text: string(data)}), err
+		return append(dst, llm.Event{Kind: llm.EventProviderTool, ID: string(e.itemID), Part: d.begin(), Name: toolName(name), Text: string(data)}), nil
 	case detail == "delta":
 		dst = d.seal(dst, true)
 		return append(dst, llm.Event{Kind: llm.EventOpaque, Part: d.begin(), Name: name, Text: string(data)}), nil
@@ -252,7 +253,11 @@ func usage(v []byte) (*llm.Usage, error) {
 		}
 		return nil
 	}
-	return u, scan.Fields(v, read)
+	err := scan.Fields(v, read)
+	if *u == (llm.Usage{}) {
+		return nil, err
+	}
+	return u, err
 }
 
 // finish decodes the final response: first what the stream has left out.

@@ -72,17 +72,16 @@ func (it *item) call() bool { return it.kind == kindFunction || it.kind == kindC
 // find returns the item that an event belongs to; an empty kind fits any. A known id
 // decides, then the index: some servers give an item another id in every event, others give
 // all items one index.
-func (d *decoder) find(e *event, kind string) *item {
+func (d *decoder) find(kind string, index, id []byte) *item {
 	var found *item
 	for i := len(d.items) - 1; i >= 0; i-- {
 		it := d.items[i]
 		switch {
 		case kind != "" && it.kind != kind:
-		case it.id != "" && len(e.itemID) == len(it.id)+2 && string(e.itemID[1:len(it.id)+1]) == it.id:
+		case it.id != "" && it.id == string(id):
 			return it
 		case found != nil:
-		case e.outputIndex != nil && it.index == scan.Int(e.outputIndex),
-			e.outputIndex == nil && e.itemID == nil:
+		case index != nil && it.index == scan.Int(index), index == nil && id == nil:
 			found = it
 		}
 	}
@@ -94,7 +93,7 @@ func (d *decoder) contentPart(dst []llm.Event, e *event) ([]llm.Event, error) {
 	if scan.Empty(e.part) {
 		return dst, nil
 	}
-	it := d.find(e, "")
+	it := d.find("", e.outputIndex, e.itemID)
 	if it == nil {
 		dst, it = d.itemAdded(dst, scan.Int(e.outputIndex), &fields{kind: kindMessage})
 	}
@@ -163,7 +162,7 @@ func (it *item) opaque(d *decoder, dst []llm.Event, kind string, index int64, v 
 }
 
 func (d *decoder) item(dst []llm.Event, e *event, in fields, done bool) ([]llm.Event, error) {
-	it := d.find(e, in.kind)
+	it := d.find(in.kind, e.outputIndex, []byte(in.id))
 	if it != nil && (it.done || it.id != "" && in.id != "" && it.id != in.id && !done) {
 		it = nil // the server gives all items one index
 	}

@@ -198,6 +198,29 @@ func TestBrokenFrames(t *testing.T) {
 	}
 }
 
+// N10: the first terminal event wins, whatever comes after it.
+func TestNothingAfterTheEnd(t *testing.T) {
+	d := responses.Codec{}.NewDecoder()
+	var kinds []string
+	for _, data := range []string{
+		`{"type":"response.completed","response":{"id":"r","output":[]}}`, `{"type":"error","message":"late"}`,
+		`{"type":"response.output_text.delta","delta":"late"}`, "[DONE]", "{"} {
+		events, err := d.Decode(nil, sse.Frame{Data: []byte(data), Raw: []byte(data)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range events {
+			kinds = append(kinds, e.Kind.String())
+		}
+	}
+	if got, want := strings.Join(kinds, " "), "start done ping ping ping ping"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if events, err := d.End(nil); len(events) > 0 || err != nil {
+		t.Errorf("%+v, %v", events, err)
+	}
+}
+
 func FuzzDecode(f *testing.F) {
 	files, err := filepath.Glob("testdata/*.sse")
 	if err != nil {

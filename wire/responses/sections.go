@@ -29,18 +29,13 @@ type section struct {
 }
 
 // section returns the item's section, and begins what is missing of both.
-func (d *decoder) section(dst []llm.Event, e *event, kind string, sk sectionKind) ([]llm.Event, *item, *section, error) {
-	it := d.find(e, kind)
+func (d *decoder) section(dst []llm.Event, e *event, kind string, sk sectionKind) ([]llm.Event, *item, *section) {
+	it := d.find(kind, e.outputIndex, e.itemID)
 	if it == nil {
-		id, err := scan.String(e.itemID)
-		if err != nil {
-			return dst, nil, nil, err
-		}
-		dst, it = d.itemAdded(dst, scan.Int(e.outputIndex), &fields{kind: kind, id: id})
+		dst, it = d.itemAdded(dst, scan.Int(e.outputIndex), &fields{kind: kind, id: string(e.itemID)})
 	}
-	index := scan.Int(e.contentIndex)
-	dst, s := it.section(d, dst, sk, index)
-	return dst, it, s, nil
+	dst, s := it.section(d, dst, sk, scan.Int(e.contentIndex))
+	return dst, it, s
 }
 
 func (it *item) section(d *decoder, dst []llm.Event, kind sectionKind, index int64) ([]llm.Event, *section) {
@@ -64,10 +59,7 @@ func (d *decoder) delta(dst []llm.Event, e *event, kind string, sk sectionKind) 
 	if err != nil || text == "" {
 		return dst, err
 	}
-	dst, it, s, err := d.section(dst, e, kind, sk)
-	if err != nil {
-		return dst, err
-	}
+	dst, it, s := d.section(dst, e, kind, sk)
 	return it.say(d, dst, s, text), nil
 }
 
@@ -77,10 +69,7 @@ func (d *decoder) whole(dst []llm.Event, e *event, kind string, sk sectionKind) 
 	if err != nil || text == "" {
 		return dst, err
 	}
-	dst, it, s, err := d.section(dst, e, kind, sk)
-	if err != nil {
-		return dst, err
-	}
+	dst, it, s := d.section(dst, e, kind, sk)
 	return it.rest(d, dst, s, text), nil
 }
 
@@ -92,6 +81,9 @@ func (it *item) rest(d *decoder, dst []llm.Event, s *section, text string) []llm
 }
 
 func (it *item) say(d *decoder, dst []llm.Event, s *section, text string) []llm.Event {
+	if it.ended && it.call() {
+		return dst // it may be running
+	}
 	kind := llm.EventText
 	switch s.kind {
 	case sectionRefusal:

@@ -44,7 +44,7 @@ type Reader struct {
 	// line feed.
 	buf                           []byte
 	start, line, scan, lf, end, w int
-	afterCR                       bool // a line feed at line belongs to the line ending before it
+	afterCR                       bool // the text before line ended in a carriage return
 	begun                         bool // a byte order mark can no longer come
 
 	data []byte // joins data lines
@@ -102,22 +102,17 @@ func (r *Reader) block() ([]byte, bool) {
 		cr, blank := r.buf[i] == '\r', i == r.line
 		r.line, r.scan = i+1, i+1
 		switch {
-		case blank && !cr && r.afterCR:
-			r.afterCR = false
-			if r.start == i {
-				r.start = i + 1
-			}
-			continue
 		case !blank:
-			r.end = i
-		case r.start == i:
+			r.end, r.afterCR = i, cr
+		case r.afterCR && !cr: // the rest of that line's ending
+			r.afterCR = false
+		case r.start == i: // a blank line before the block, or the rest of one
 			r.start = i + 1
 		default:
 			raw := r.buf[r.start:r.end:r.end]
-			r.start, r.afterCR = i+1, cr
+			r.start, r.afterCR = i+1, false
 			return raw, true
 		}
-		r.afterCR = cr
 	}
 }
 

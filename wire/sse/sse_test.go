@@ -52,6 +52,7 @@ func TestFrames(t *testing.T) {
 			[]string{`e "a" "event: e\r\ndata: a"`, ` "b" "data: b"`, "EOF"}},
 		{"cr", "data: a\rdata: b\r\rdata: c\r\r", []string{` "a\nb" "data: a\rdata: b"`, ` "c" "data: c"`, "EOF"}},
 		{"mixed", "data: a\n\r\ndata: b\r\r\ndata: c\n\r", []string{` "a" "data: a"`, ` "b" "data: b"`, ` "c" "data: c"`, "EOF"}},
+		{"stray line feed", "\r\r\n\ndata: a\r\r\n\r\ndata: b\r\n\n", []string{` "a" "data: a"`, ` "b" "data: b"`, "EOF"}},
 		{"bom", "\xef\xbb\xbfdata: a\n\n", []string{` "a" "data: a"`, "EOF"}},
 		{"bom inside", "data: a\n\n\xef\xbb\xbfdata: b\n\n", []string{` "a" "data: a"`, ` nil "\ufeffdata: b"`, "EOF"}},
 		{"half a bom", "\xef\xbb", []string{"unexpected EOF"}},
@@ -159,6 +160,17 @@ func TestLargestFrame(t *testing.T) {
 			if _, again := r.Next(); err != nil && again != err {
 				t.Errorf("%v, then %v", err, again)
 			}
+		}
+	}
+}
+
+// A frame of the largest size is none too large while its line endings are on their way.
+func TestLargestFrameCutInItsEnd(t *testing.T) {
+	in := "data: " + strings.Repeat("x", sse.MaxFrame-len("data: ")) + "\r\n\r\n"
+	for cut := sse.MaxFrame; cut < len(in); cut++ {
+		r := sse.NewReader(io.MultiReader(strings.NewReader(in[:cut]), strings.NewReader(in[cut:])))
+		if f, err := r.Next(); err != nil || len(f.Raw) != sse.MaxFrame {
+			t.Errorf("cut at %d: %d bytes, %v", cut, len(f.Raw), err)
 		}
 	}
 }
