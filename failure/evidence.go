@@ -72,12 +72,7 @@ func gather(f *Facts, h http.Header) *evidence {
 			e.skew = d
 		}
 	}
-	for _, k := range requestIDHeaders {
-		if v := h.Get(k); v != "" {
-			e.requestID = v
-			break
-		}
-	}
+	e.requestID = requestID(h)
 	if strings.EqualFold(h.Get("X-Should-Retry"), "false") {
 		e.denied = "x-should-retry"
 	}
@@ -86,6 +81,21 @@ func gather(f *Facts, h http.Header) *evidence {
 
 var requestIDHeaders = []string{"X-Request-Id", "Request-Id", "X-Amzn-Requestid",
 	"Apim-Request-Id", "X-Ds-Trace-Id", "X-Log-Id", "Cf-Ray"}
+
+func requestID(h http.Header) string {
+	for _, k := range requestIDHeaders {
+		if v := h.Get(k); v != "" {
+			return v
+		}
+	}
+	return ""
+}
+
+// RequestID returns the id that an answer's headers give the request, without secrets and
+// bounded, or "".
+func RequestID(h http.Header) string {
+	return clip(redactID(clipToken(requestID(h), maxRaw)), maxField)
+}
 
 // read takes a body apart.
 func (e *evidence) read(body []byte) {

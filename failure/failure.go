@@ -98,8 +98,8 @@ const (
 // immutable once made. Error gives the sentence for a person.
 type Failure struct {
 	Class Class `json:"class"`
-	// Retryable is the class's, but for failures that say otherwise by their facts
-	// (certificate trust).
+	// Retryable is the class's, but for failures whose facts deny it: a certificate that is
+	// not trusted, a provider that says so in a field or a header of its own.
 	Retryable bool `json:"retryable"`
 	// NotBefore is the earliest time at which the provider lets us try again; zero: it said
 	// nothing. Hint says where that came from ("retry-after", "resets_at", "prose" …).

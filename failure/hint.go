@@ -1,8 +1,10 @@
 package failure
 
 import (
+	"maps"
 	"math"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -112,7 +114,7 @@ func (e *evidence) headerWaits(h http.Header, inBody bool) {
 			e.until(t, "retry-after")
 		}
 	}
-	for k := range h {
+	for _, k := range slices.Sorted(maps.Keys(h)) { // in order, so that ties have one winner
 		e.resetHeader(h, k, inBody)
 	}
 }

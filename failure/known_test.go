@@ -103,6 +103,8 @@ var answers = []struct {
 	{"openrouter's error type", "openrouter", 200, "", `{"error":{"code":429,"message":"Provider returned error","metadata":{"error_type":"rate_limit_exceeded"}},"choices":[{"finish_reason":"error"}]}`, RateLimited, 0},
 	{"minimax plan", "minimax", 500, "", `{"type":"error","error":{"type":"api_error","message":"your current token plan not support model, MiniMax-M2.7-highspeed (2061)"}}`, PermissionDenied, 0},
 	{"dashscope throttling", "dashscope", 429, "", `{"code":"Throttling.RateQuota","message":"Requests rate limit exceeded, please try again later.","request_id":"x"}`, RateLimited, 0},
+	{"dashscope tokens of a minute", "qwen", 429, "", `{"error":{"code":"insufficient_quota","message":"You exceeded your current quota, please check your plan and billing details. For details, see: https://help.aliyun.com/zh/model-studio/error-code#token-limit","param":null,"type":"insufficient_quota"},"request_id":""}`, RateLimited, 0},
+	{"qwen code", "qwen-code", 0, "", `[API Error: 429 status code (no body)]`, RateLimited, 0},
 	{"dashscope free", "dashscope", 403, "", `{"error":{"code":"AllocationQuota.FreeTierOnly","message":"The free tier of the model has been exhausted.","type":"AllocationQuota.FreeTierOnly"}}`, QuotaExhausted, 0},
 	{"dashscope inspection", "dashscope", 400, "", `{"error":{"code":"data_inspection_failed","message":"Input data may contain inappropriate content.","type":"data_inspection_failed"}}`, ContentFiltered, 0},
 	{"cerebras queue", "cerebras", 429, "", `{"message":"We're experiencing high traffic right now! Please try again soon.","type":"too_many_requests_error","param":"queue","code":"queue_exceeded"}`, Overloaded, 0},

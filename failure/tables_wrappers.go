@@ -22,6 +22,7 @@ var wrapperRows = []wrapperRow{
 	{"", "API error (status {status} {reason}): {code}: {rest}", "https://github.com/Anantys-oss/koan/issues/2412"},
 	{"", "API error (status {status} {reason}): {rest}", "https://github.com/Anantys-oss/koan/issues/2412"},
 	{"", "API Error: {status} {rest}", "https://github.com/anthropics/claude-code/issues/8118"},
+	{"", "[API Error: {rest}]", "https://github.com/QwenLM/qwen-code/issues/882"},
 	{"", "API Error: {rest}", "https://github.com/anthropics/claude-code/issues/71634"},
 	{"", "Error code: {status} - {rest}", "https://github.com/openai/openai-python/blob/main/src/openai/_client.py"},
 	{"", "error, status code: {status}, status: {reason}, message: {rest}", "https://github.com/sashabaranov/go-openai/blob/master/error.go"},
