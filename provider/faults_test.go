@@ -2,12 +2,9 @@ package provider
 
 import (
 	"bufio"
-	"bytes"
 	"context"
-	"crypto/tls"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
 	"log"
 	"net"
@@ -21,7 +18,6 @@ import (
 	"github.com/reprise-run/reprise/failure"
 	"github.com/reprise-run/reprise/llm"
 	"github.com/reprise-run/reprise/llm/llmtest"
-	"github.com/reprise-run/reprise/provider/rehearsal"
 )
 
 // upstream is a TCP server that counts the requests of which it has read every byte.
@@ -176,7 +172,7 @@ func TestSocketFaults(t *testing.T) {
 			u := listen(t, tc.play)
 			timeouts := Timeouts{Connect: 10 * time.Second}
 			if tc.class == failure.Timeout {
-				timeouts.FirstEvent = 20 * time.Millisecond
+				timeouts.FirstEvent = 200 * time.Millisecond
 			}
 			p := open(t, Config{BaseURL: u.url, Timeouts: timeouts,
 				Header: http.Header{"Idempotency-Key": {"k"}, "X-Idempotency-Key": {"k"}}})
@@ -198,44 +194,6 @@ func TestSocketFaults(t *testing.T) {
 				t.Errorf("%d requests on %d connections, want %d on 1", n, u.conns.Load(), tc.requests)
 			}
 		})
-	}
-}
-
-// TestEarlyAnswer: a server that streams before it has read the request may act on it.
-func TestEarlyAnswer(t *testing.T) {
-	release := make(chan struct{})
-	u := listen(t, func(_ *upstream, c *net.TCPConn, r *bufio.Reader) {
-		if _, err := r.ReadString('\n'); err == nil {
-			const frame = "data: {\"error\":{\"code\":\"server_error\"}}\n\n"
-			fmt.Fprintf(c, "%s%x\r\n%s\r\n", eventStream, len(frame), frame)
-		}
-		<-release
-	})
-	defer close(release)
-	req := hello("m")
-	req.Messages[0].Parts[0].Text = strings.Repeat("words ", 4<<20)
-	_, err := call(t, open(t, Config{BaseURL: u.url}), req)
-	wantFailure(t, err, failure.ServerError, "", llm.MaybeAccepted)
-}
-
-// TestNotSentTwice: a kept connection that dies under the second request is where net/http
-// repeats what it may. The second request is not repeated (F98).
-func TestNotSentTwice(t *testing.T) {
-	u := listen(t, func(u *upstream, c *net.TCPConn, r *bufio.Reader) {
-		if u.take(r) && u.requests.Load() == 1 {
-			io.WriteString(c, eventStream+firstChunk+"e\r\ndata: [DONE]\n\n\r\n0\r\n\r\n")
-			u.take(r)
-		}
-	})
-	p := open(t, Config{BaseURL: u.url, Header: http.Header{"Idempotency-Key": {"k"}}})
-	// Without a finish reason the first answer is cut, but its body is at its end.
-	if out, err := call(t, p, hello("m")); len(out.Parts()) != 1 {
-		t.Fatalf("%v, %v", out.Parts(), err)
-	}
-	_, err := call(t, p, hello("m"))
-	wantFailure(t, err, failure.Network, "eof", llm.MaybeAccepted)
-	if u.requests.Load() != 2 {
-		t.Errorf("%d requests for two calls", u.requests.Load())
 	}
 }
 
@@ -332,293 +290,24 @@ func tlsServer(t *testing.T, h http.HandlerFunc) (*httptest.Server, *atomic.Int3
 	return server, &requests
 }
 
-// TestHTTP2 plays the frames of a server that refuses (RFC 9113, sections 6.4, 6.8, 8.7).
-func TestHTTP2(t *testing.T) {
-	const noError, protocolError, refusedStream, calm = 0, 1, 7, 11
-	code := func(values ...uint32) (b []byte) {
-		for _, v := range values {
-			b = binary.BigEndian.AppendUint32(b, v)
-		}
-		return b
-	}
-	headers := append([]byte{0x88}, append([]byte{0x0f, 0x10, 17}, "text/event-stream"...)...) // 200, content-type
-	for _, tc := range []struct {
-		name      string
-		frames    []byte // sent once the whole request was read
-		class     failure.Class
-		transport string
-		delivery  llm.Delivery
-	}{
-		{"REFUSED_STREAM", frame(3, 0, 1, code(refusedStream)), failure.Network, "http2_refused", llm.Refused},
-		{"GOAWAY below the stream", frame(7, 0, 0, code(0, noError)), failure.Network, "http2_goaway", llm.Refused},
-		{"GOAWAY below the stream with an error", frame(7, 0, 0, code(0, calm)), failure.Network, "http2_refused", llm.Refused},
-		{"GOAWAY above the stream, then the end", frame(7, 0, 0, code(1, noError)), failure.Network, "http2_goaway", llm.MaybeAccepted},
-		{"RST_STREAM with an error", frame(3, 0, 1, code(calm)), failure.Network, "http2_reset", llm.MaybeAccepted},
-		{"RST_STREAM with PROTOCOL_ERROR", frame(3, 0, 1, code(protocolError)), failure.Network, "http2_reset", llm.MaybeAccepted},
-		{"RST_STREAM after the headers", append(frame(1, 4, 1, headers), frame(3, 0, 1, code(refusedStream))...),
-			failure.Network, "http2_refused", llm.Refused},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			server, _ := tlsServer(t, nil) // for its certificate
-			config := server.TLS.Clone()
-			config.NextProtos = []string{"h2"}
-			u := listen(t, func(u *upstream, c *net.TCPConn, _ *bufio.Reader) {
-				conn := tls.Server(c, config)
-				defer conn.Close()
-				r := bufio.NewReader(conn)
-				if _, err := io.CopyN(io.Discard, r, int64(len("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"))); err != nil {
-					return
-				}
-				conn.Write(frame(4, 0, 0, nil)) // our settings
-				for {
-					kind, flags, err := readFrame(r)
-					if err != nil {
-						return
-					}
-					if kind == 4 && flags&1 == 0 {
-						conn.Write(frame(4, 1, 0, nil))
-					}
-					if kind == 0 && flags&1 != 0 { // DATA, END_STREAM
-						u.requests.Add(1)
-						conn.Write(tc.frames)
-						return
-					}
-				}
-			})
-			trust := server.Client().Transport.(*http.Transport).TLSClientConfig
-			p := open(t, Config{BaseURL: strings.Replace(u.url, "http", "https", 1), TLS: trust, HTTP2: true})
-			_, err := call(t, p, hello("m"))
-			if f, ok := errors.AsType[*failure.Failure](err); ok && f.Phase == failure.PhaseStream {
-				// Who has begun to answer has not refused.
-				tc.class, tc.delivery = failure.StreamInterrupted, llm.MaybeAccepted
-			}
-			wantFailure(t, err, tc.class, tc.transport, tc.delivery)
-			p.CloseIdle()
-			if n := u.requests.Load(); n != 1 {
-				t.Errorf("%d requests", n)
-			}
-		})
-	}
-}
-
-// frame makes an HTTP/2 frame (RFC 9113, section 4.1).
-func frame(kind, flags byte, stream uint32, payload []byte) []byte {
-	n := len(payload)
-	b := []byte{byte(n >> 16), byte(n >> 8), byte(n), kind, flags}
-	return append(binary.BigEndian.AppendUint32(b, stream), payload...)
-}
-
-func readFrame(r *bufio.Reader) (kind, flags byte, err error) {
-	var head [9]byte
-	if _, err := io.ReadFull(r, head[:]); err != nil {
-		return 0, 0, err
-	}
-	_, err = io.CopyN(io.Discard, r, int64(head[0])<<16|int64(head[1])<<8|int64(head[2]))
-	return head[3], head[4], err
-}
-
-// TestHTTP2Answer: with the setting on, an answer comes over HTTP/2; off, over HTTP/1.1.
-func TestHTTP2Answer(t *testing.T) {
-	for _, on := range []bool{true, false} {
-		s := newRehearsal(t)
-		var proto atomic.Value
-		server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			proto.Store(r.Proto)
-			s.ServeHTTP(w, r)
-		}))
-		server.EnableHTTP2 = true
-		server.StartTLS()
-		t.Cleanup(server.Close)
-		trust := server.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
-		trust.NextProtos = nil
-		p := open(t, Config{BaseURL: server.URL + "/v1", TLS: trust, HTTP2: on})
-		out, err := call(t, p, hello("ok-fast"))
-		if want := map[bool]string{true: "HTTP/2.0", false: "HTTP/1.1"}[on]; err != nil || len(out.Parts()) == 0 || proto.Load() != want {
-			t.Errorf("HTTP2 %t: %v, %v", on, err, proto.Load())
-		}
-	}
-}
-
-// TestLastAct: the permit's second question comes before the first byte of the request is
-// written, on a new connection and on a kept one, with TLS and without; a no leaves nothing
-// at the server.
-func TestLastAct(t *testing.T) {
-	for _, tc := range []struct {
-		name        string
-		tls, http2  bool
-		ofConnected int // calls that went well before
-	}{
-		{"new connection", false, false, 0},
-		{"kept connection", false, false, 1},
-		{"new connection, TLS", true, false, 0},
-		{"kept connection, TLS", true, false, 1},
-		{"new connection, HTTP/2", true, true, 0},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			s := newRehearsal(t)
-			var begun atomic.Int32
-			server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				b, err := io.ReadAll(r.Body)
-				if !tc.http2 || err == nil {
-					begun.Add(1)
-				}
-				r.Body = io.NopCloser(bytes.NewReader(b))
-				s.ServeHTTP(w, r)
-			}))
-			server.Config.ErrorLog = log.New(io.Discard, "", 0)
-			c := Config{HTTP2: tc.http2}
-			if server.EnableHTTP2 = tc.http2; tc.tls {
-				server.StartTLS()
-				c.TLS = server.Client().Transport.(*http.Transport).TLSClientConfig
-			} else {
-				server.Start()
-			}
-			t.Cleanup(server.Close)
-			var written atomic.Int64
-			c.BaseURL = server.URL + "/v1"
-			c.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
-				conn, err := new(net.Dialer).DialContext(ctx, network, address)
-				return &counted{conn, &written}, err
-			}
-			p := open(t, c)
-			for range tc.ofConnected {
-				if _, err := call(t, p, hello("ok-fast")); err != nil {
-					t.Fatal(err)
-				}
-			}
-			stale := errors.New("another runner owns the run")
-			before, calls := written.Load(), 0
-			_, err := p.Stream(t.Context(), llmtest.PermitChecked(t, func(context.Context) error {
-				if calls++; calls == 1 {
-					return nil
-				}
-				if now := written.Load(); !tc.tls && now != before {
-					t.Errorf("%d bytes were written before the last check", now-before)
-				}
-				return stale
-			}), hello("ok-fast"))
-			if !errors.Is(err, stale) || calls != 2 {
-				t.Errorf("%v after %d checks", err, calls)
-			}
-			if d, ok := err.(llm.Delivered); !ok || d.Delivery() != llm.NeverSent {
-				t.Errorf("delivery of %T", err)
-			}
-			p.CloseIdle()
-			server.Close() // waits for every handler
-			if n := begun.Load(); int(n) != tc.ofConnected {
-				t.Errorf("%d requests reached the server, want %d", n, tc.ofConnected)
-			}
-		})
-	}
-}
-
-// TestSharedConnection: over HTTP/2, a refused permit and a cancelled call leave the other
-// calls on their connection alone.
-func TestSharedConnection(t *testing.T) {
-	server := httptest.NewUnstartedServer(newRehearsal(t, rehearsal.Script{Name: "brief", Pause: rehearsal.Duration(time.Millisecond),
-		Scenes: []rehearsal.Scene{{{{Do: rehearsal.Say, Deltas: 50}}}}}))
-	server.EnableHTTP2 = true
-	server.StartTLS()
+// TestRehearsedReset: over a real connection, a rehearsed reset is one.
+func TestRehearsedReset(t *testing.T) {
+	s := newRehearsal(t)
+	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)
-	var dials atomic.Int32
-	p := open(t, Config{BaseURL: server.URL + "/v1", HTTP2: true, TLS: server.Client().Transport.(*http.Transport).TLSClientConfig,
-		Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
-			dials.Add(1)
-			return new(net.Dialer).DialContext(ctx, network, address)
-		}})
-	first, err := p.Stream(t.Context(), llmtest.Permit(t), hello("brief"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer first.Close()
-	stale, calls := errors.New("stale"), 0
-	if _, err := p.Stream(t.Context(), llmtest.PermitChecked(t, func(context.Context) error {
-		if calls++; calls == 1 {
-			return nil
-		}
-		return stale
-	}), hello("brief")); !errors.Is(err, stale) {
-		t.Error(err)
-	}
-	second, err := p.Stream(t.Context(), llmtest.Permit(t), hello("stall-after-text"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	second.Close()
-	for err == nil {
-		_, err = first.Next()
-	}
-	if err != io.EOF || dials.Load() != 1 {
-		t.Errorf("%v, %d connections", err, dials.Load())
-	}
-}
-
-// counted counts what is written to a connection.
-type counted struct {
-	net.Conn
-	n *atomic.Int64
-}
-
-func (c *counted) Write(b []byte) (int, error) {
-	c.n.Add(int64(len(b)))
-	return c.Conn.Write(b)
-}
-
-// TestCancelClosesConnection: the server notices within 100 ms, before the headers and in the
-// middle of the stream, at a cancel and at a close (K-042).
-func TestCancelClosesConnection(t *testing.T) {
-	stop := errors.New("the operator said stop")
-	for _, tc := range []struct {
-		name    string
-		headers bool
-		end     func(cancel context.CancelCauseFunc, s llm.Stream)
-	}{
-		{"cancel before the headers", false, func(cancel context.CancelCauseFunc, _ llm.Stream) { cancel(stop) }},
-		{"cancel in the stream", true, func(cancel context.CancelCauseFunc, _ llm.Stream) { cancel(stop) }},
-		{"close in the stream", true, func(_ context.CancelCauseFunc, s llm.Stream) { s.Close() }},
+	p := open(t, Config{BaseURL: server.URL + "/v1"})
+	for model, class := range map[string]failure.Class{
+		"reset-before-headers":  failure.Network,
+		"reset-before-text":     failure.StreamInterrupted,
+		"reset-after-text-fast": failure.StreamInterrupted,
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			taken := make(chan struct{})
-			u := listen(t, func(u *upstream, c *net.TCPConn, r *bufio.Reader) {
-				u.take(r)
-				if tc.headers {
-					io.WriteString(c, eventStream+firstChunk)
-				}
-				close(taken)
-				io.Copy(io.Discard, r) // until the client goes
-			})
-			p := open(t, Config{BaseURL: u.url})
-			ctx, cancel := context.WithCancelCause(t.Context())
-			defer cancel(nil)
-			var began time.Time
-			if tc.headers {
-				s, err := p.Stream(ctx, llmtest.Permit(t), hello("m"))
-				if err != nil {
-					t.Fatal(err)
-				}
-				<-taken
-				began = time.Now()
-				tc.end(cancel, s)
-				_, err = s.Next()
-				f := wantFailure(t, err, failure.Cancelled, "", llm.MaybeAccepted)
-				if context.Cause(ctx) != nil && !errors.Is(f, stop) {
-					t.Errorf("%v hides the cause", f)
-				}
-			} else {
-				go func() {
-					<-taken
-					began = time.Now()
-					tc.end(cancel, nil)
-				}()
-				_, err := p.Stream(ctx, llmtest.Permit(t), hello("m"))
-				if f := wantFailure(t, err, failure.Cancelled, "", llm.MaybeAccepted); !errors.Is(f, stop) {
-					t.Errorf("%v hides the cause", f)
-				}
-			}
-			<-u.gone
-			if d := time.Since(began); d > 100*time.Millisecond {
-				t.Errorf("the server noticed after %v", d)
-			}
-		})
+		out, err := call(t, p, hello(model))
+		wantFailure(t, err, class, "reset", llm.MaybeAccepted)
+		if shown := len(out.Parts()) > 0; shown != (model == "reset-after-text-fast") {
+			t.Errorf("%s: %v", model, out.Parts())
+		}
+		if n := s.Requests().ByModel[model]; n != 1 {
+			t.Errorf("%s: %d requests", model, n)
+		}
 	}
 }
