@@ -64,8 +64,8 @@ type Run struct {
 	Plan     recovery.Plan
 	Tools    []Tool
 	MaxSteps int
-	// Request is the conversation so far. Its last message may be an output whose calls have
-	// no results yet: then the loop begins with them.
+	// Request is the conversation so far. Where its last message is an output already, the
+	// loop begins with the calls that it asks for, and is done where it asks for none.
 	Request llm.Request
 	// Step is the first step that is not committed.
 	Step int
@@ -82,10 +82,12 @@ func (r *Run) Do(ctx context.Context) error {
 	}
 	step := r.Step
 	if n := len(r.Request.Messages); n > 0 && r.Request.Messages[n-1].Role == llm.RoleAssistant {
-		if calls := callsOf(r.Request.Messages[n-1].Parts); len(calls) > 0 {
-			if err := r.act(ctx, step-1, calls, tools); err != nil {
-				return err
-			}
+		calls := callsOf(r.Request.Messages[n-1].Parts)
+		if len(calls) == 0 {
+			return nil
+		}
+		if err := r.act(ctx, step-1, calls, tools); err != nil {
+			return err
 		}
 	}
 	for ; ; step++ {

@@ -3,6 +3,7 @@ package llmtest
 import (
 	"context"
 	"io"
+	"slices"
 	"sync"
 	"time"
 
@@ -41,7 +42,7 @@ func Script(scripts ...[]Step) *Provider { return &Provider{scripts: scripts} }
 // Name implements llm.Provider.
 func (p *Provider) Name() string { return "script" }
 
-// Requests returns the requests so far.
+// Requests returns the requests so far, as they were when they came.
 func (p *Provider) Requests() []*llm.Request {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -65,7 +66,9 @@ func (p *Provider) Stream(ctx context.Context, permit llm.Permit, req *llm.Reque
 	}
 	p.mu.Lock()
 	script := p.scripts[min(len(p.requests), len(p.scripts)-1)]
-	p.requests = append(p.requests, req)
+	seen := *req
+	seen.Messages = slices.Clone(req.Messages)
+	p.requests = append(p.requests, &seen)
 	p.times = append(p.times, time.Now())
 	p.mu.Unlock()
 	s := &scripted{ctx: ctx, steps: script, closed: make(chan struct{})}

@@ -1,0 +1,288 @@
+package session_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/reprise-run/reprise/agent"
+	"github.com/reprise-run/reprise/failure"
+	"github.com/reprise-run/reprise/llm"
+	"github.com/reprise-run/reprise/llm/llmtest"
+	"github.com/reprise-run/reprise/llm/replay"
+	"github.com/reprise-run/reprise/session"
+)
+
+var errDead = errors.New("the process is dead")
+
+// mortal is a store and a log that die after a certain operation was carried out: from then
+// on nothing of the old process reaches them.
+type mortal struct {
+	session.Store
+	session.Log
+	after string // the operation
+	nth   int32  // of that name
+	seen  atomic.Int32
+	dead  atomic.Bool
+	died  chan struct{}
+}
+
+func newMortal(w *world, after string, nth int32) *mortal {
+	return &mortal{Store: w.store, Log: w.log, after: after, nth: nth, died: make(chan struct{})}
+}
+
+func (d *mortal) passed(op string) {
+	if op == d.after && d.seen.Add(1) == d.nth {
+		d.dead.Store(true)
+		close(d.died)
+	}
+}
+
+func (d *mortal) Update(ctx context.Context, dur session.Durability, f func(tx session.Tx) error) error {
+	if d.dead.Load() {
+		return errDead
+	}
+	var ops []string
+	if err := d.Store.Update(ctx, dur, func(tx session.Tx) error {
+		ops = nil
+		if d.dead.Load() {
+			return errDead
+		}
+		return f(telltale{tx, &ops})
+	}); err != nil {
+		return err
+	}
+	for _, op := range ops {
+		d.passed(op)
+	}
+	if d.dead.Load() {
+		return errDead
+	}
+	return nil
+}
+
+func (d *mortal) View(ctx context.Context, f func(tx session.ReadTx) error) error {
+	if d.dead.Load() {
+		return errDead
+	}
+	return d.Store.View(ctx, f)
+}
+
+func (d *mortal) Close() error { return nil }
+
+func (d *mortal) Publish(ctx context.Context, id session.ID, key string, data []byte) error {
+	if d.dead.Load() {
+		return errDead
+	}
+	return d.Log.Publish(ctx, id, key, data)
+}
+
+func (d *mortal) Claim(ctx context.Context, s session.ID, r session.RunID, g int64) (session.Writer, error) {
+	if d.dead.Load() {
+		return nil, errDead
+	}
+	w, err := d.Log.Claim(ctx, s, r, g)
+	return mortalWriter{w, d}, err
+}
+
+type mortalWriter struct {
+	session.Writer
+	d *mortal
+}
+
+func (w mortalWriter) Append(ctx context.Context, data []byte) error {
+	if w.d.dead.Load() {
+		return errDead
+	}
+	if err := w.Writer.Append(ctx, data); err != nil {
+		return err
+	}
+	w.d.passed("append")
+	if strings.Contains(string(data), `"done"`) {
+		w.d.passed("append done")
+	}
+	if w.d.dead.Load() {
+		return errDead
+	}
+	return nil
+}
+
+// telltale notes the writes of a transaction.
+type telltale struct {
+	session.Tx
+	ops *[]string
+}
+
+func (t telltale) note(op string) { *t.ops = append(*t.ops, op) }
+
+func (t telltale) OpenAttempt(a session.Attempt) (int, error) {
+	t.note("open attempt")
+	return t.Tx.OpenAttempt(a)
+}
+func (t telltale) MarkAttempt(id session.AttemptID, s llm.Scope, r replay.Reasons, now session.Time) error {
+	t.note("mark")
+	return t.Tx.MarkAttempt(id, s, r, now)
+}
+func (t telltale) SealAttempt(id session.AttemptID, s llm.Scope, seal replay.Seal, now session.Time) error {
+	t.note("seal")
+	return t.Tx.SealAttempt(id, s, seal, now)
+}
+func (t telltale) InsertMessage(m session.Message) (int64, error) {
+	t.note("insert " + string(m.Role))
+	return t.Tx.InsertMessage(m)
+}
+func (t telltale) InsertToolCall(c session.ToolCall) error {
+	t.note("start tool")
+	return t.Tx.InsertToolCall(c)
+}
+func (t telltale) PutToolCall(c session.ToolCall, s session.CallState) error {
+	t.note("end tool")
+	return t.Tx.PutToolCall(c, s)
+}
+
+// dies runs the world until the n-th operation of that name, and then starts a new manager on
+// what is left, as a new process would.
+func (w *world) dies(after string, n int32) session.Receipt {
+	w.t.Helper()
+	d := newMortal(w, after, n)
+	w.startOn(d, d)
+	r, err := w.m.Post(w.t.Context(), session.Act{Actor: "ann"}, w.id, []llm.Part{llm.Text("hi")})
+	if err != nil && !errors.Is(err, errDead) {
+		w.t.Fatal(err)
+	}
+	select {
+	case <-d.died:
+	case <-time.After(20 * time.Second):
+		w.t.Fatalf("the process outlived %q", after)
+	}
+	w.m.Close()
+	w.start()
+	if err != nil { // it was stored, but not answered
+		s, err := w.m.Session(w.t.Context(), w.id)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		r = session.Receipt{RunID: s.LastRun.ID}
+	}
+	return r
+}
+
+// The crash windows: killed after each commit and each append, the run goes on, or ends as
+// interrupted with what was shown. Nothing is sent twice that was shown, no tool starts
+// twice. DESIGN section 4; N70, K-010.
+func TestCrashWindows(t *testing.T) {
+	two := [][]llmtest.Step{
+		{llmtest.Text("partial "), {Wait: time.Millisecond, Event: llm.Event{Kind: llm.EventPing}}, llmtest.Text("answer"), llmtest.Done(llm.StopEnd)},
+		say("second try"),
+	}
+	for _, c := range []struct {
+		after   string
+		nth     int32
+		scripts [][]llmtest.Step
+		remote  bool
+		want    []string
+		state   session.RunState
+		sent    int
+		ran     int
+	}{
+		{after: "insert operator", nth: 1, scripts: [][]llmtest.Step{say("fine")}, want: []string{"operator: hi", "reply: fine"}, state: session.Succeeded, sent: 1},
+		{after: "open attempt", nth: 1, scripts: two, want: []string{"operator: hi", "reply: partial answer"}, state: session.Succeeded, sent: 1},
+		{after: "mark", nth: 1, scripts: two, want: []string{"operator: hi", "reply:"}, state: session.Failed, sent: 1},
+		{after: "append", nth: 1, scripts: two, want: []string{"operator: hi", "reply: partial  (interrupted)"}, state: session.Failed, sent: 1},
+		{after: "append done", nth: 1, scripts: two, want: []string{"operator: hi", "reply: partial answer"}, state: session.Succeeded, sent: 1},
+		{after: "seal", nth: 1, scripts: two, want: []string{"operator: hi", "reply: partial answer"}, state: session.Succeeded, sent: 1},
+		{after: "insert reply", nth: 1, scripts: two, want: []string{"operator: hi", "reply: partial answer"}, state: session.Succeeded, sent: 1},
+		// With a tool: shown and committed, then killed before, in, and after it.
+		{after: "append done", nth: 1, scripts: [][]llmtest.Step{call("first", "write", "c"), say("done")},
+			want: []string{"operator: hi", "reply: first [write]", "tool: result of write", "reply: done"}, state: session.Succeeded, sent: 2, ran: 1},
+		{after: "insert reply", nth: 1, scripts: [][]llmtest.Step{call("first", "write", "c"), say("done")},
+			want: []string{"operator: hi", "reply: first [write]", "tool: result of write", "reply: done"}, state: session.Succeeded, sent: 2, ran: 1},
+		{after: "start tool", nth: 1, scripts: [][]llmtest.Step{call("first", "write", "c"), say("done")},
+			want: []string{"operator: hi", "reply: first [write]", "reply:"}, state: session.Failed, sent: 1, ran: 0},
+		{after: "end tool", nth: 1, scripts: [][]llmtest.Step{call("first", "write", "c"), say("done")},
+			want: []string{"operator: hi", "reply: first [write]", "tool: result of write", "reply: done"}, state: session.Succeeded, sent: 2, ran: 1},
+		{after: "insert tool", nth: 1, scripts: [][]llmtest.Step{call("first", "write", "c"), say("done")},
+			want: []string{"operator: hi", "reply: first [write]", "tool: result of write", "reply: done"}, state: session.Succeeded, sent: 2, ran: 1},
+	} {
+		t.Run("killed after "+c.after, func(t *testing.T) {
+			write := &tool{name: "write"}
+			w := newWorld(t, c.scripts...)
+			w.cfg.Tools = []agent.Tool{write}
+			r := w.dies(c.after, c.nth)
+			run := w.ended(r.RunID)
+			if run.State != c.state {
+				t.Errorf("the run is %s: %s", run.State, run.Reason)
+			}
+			w.expect(c.want...)
+			w.sent(c.sent)
+			if write.times() != c.ran {
+				t.Errorf("the tool ran %d times, want %d", write.times(), c.ran)
+			}
+			if run.State == session.Failed {
+				if run.Failure.RetryClass != failure.Interrupted || run.Recovery.Auto || run.Recovery.ReplaySafe {
+					t.Errorf("failure %+v, recovery %+v", run.Failure, run.Recovery)
+				}
+			}
+			// Nothing is left to do, or to do again, after another restart.
+			w.m.Close()
+			w.start()
+			w.expect(c.want...)
+			w.sent(c.sent)
+		})
+	}
+}
+
+// A run that never comes to its end is not started for ever.
+func TestClaimsAreBounded(t *testing.T) {
+	w := newWorld(t, say("never"))
+	var r session.Receipt
+	for i := range int32(3) {
+		d := newMortal(w, "open attempt", 1)
+		w.startOn(d, d)
+		if i == 0 {
+			r = w.post("hi")
+		}
+		<-d.died
+		w.m.Close()
+	}
+	w.start()
+	run := w.ended(r.RunID)
+	if run.State != session.Failed || run.Failure.RetryClass != failure.Local {
+		t.Errorf("run %+v", run)
+	}
+}
+
+// K-010, K-030: a graceful stop ends runs that have shown something as interrupted, and
+// queues the others again.
+func TestGracefulStop(t *testing.T) {
+	t.Run("shown", func(t *testing.T) {
+		w := newWorld(t, []llmtest.Step{llmtest.Text("partial"), {Stall: true}}).start()
+		o := w.watch("")
+		r := w.post("hi")
+		o.shows("partial")
+		o.stop()
+		w.m.Close()
+		w.start()
+		if run := w.ended(r.RunID); run.State != session.Failed || run.Failure.RetryClass != failure.Interrupted {
+			t.Errorf("run %+v", run)
+		}
+		w.expect("operator: hi", "reply: partial (interrupted)")
+		w.sent(1)
+	})
+	t.Run("not shown", func(t *testing.T) {
+		w := newWorld(t, []llmtest.Step{{Stall: true}}, say("after")).start()
+		o := w.watch("")
+		r := w.post("hi")
+		o.until(func(e session.Event) bool { return e.Type == session.EventRun && e.Run.State == session.Running })
+		o.stop()
+		w.m.Close()
+		w.start()
+		if run := w.ended(r.RunID); run.State != session.Succeeded {
+			t.Errorf("run %+v", run)
+		}
+		w.expect("operator: hi", "reply: after")
+	})
+}
