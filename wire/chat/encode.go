@@ -1,18 +1,15 @@
 package chat
 
 import (
-	"bytes"
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/reprise-run/reprise/llm"
 	"github.com/reprise-run/reprise/wire/internal/history"
-	"github.com/reprise-run/reprise/wire/internal/rawjson"
+	"github.com/reprise-run/reprise/wire/internal/openai"
 )
 
 // The signatures of thinking that came in a field of its own, and that goes back in it.
@@ -87,11 +84,11 @@ type tool struct {
 // still going on, as they ask; thinking of other dialects is left out.
 func (c Codec) Encode(req *llm.Request) ([]byte, error) {
 	if req.Raw != nil {
-		return raw(req)
+		return openai.Raw(req)
 	}
 	out := request{
 		Model: req.Model, Stream: true, Temperature: req.Temperature, TopP: req.TopP,
-		Stop: req.Stop, ReasoningEffort: effort(req.Reasoning), Store: req.ProviderState,
+		Stop: req.Stop, ReasoningEffort: openai.Effort(req.Reasoning), Store: req.ProviderState,
 	}
 	if !c.Strict {
 		out.StreamOptions = &streamOptions{IncludeUsage: true}
@@ -111,29 +108,11 @@ func (c Codec) Encode(req *llm.Request) ([]byte, error) {
 	if len(out.Tools) > 0 {
 		out.ToolChoice = choice(req.ToolChoice)
 	}
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(out); err != nil {
+	body, err := openai.Body(out)
+	if err != nil {
 		return nil, fmt.Errorf("encode chat request: %w", err)
 	}
-	return bytes.TrimSuffix(b.Bytes(), []byte{'\n'}), nil
-}
-
-func raw(req *llm.Request) ([]byte, error) {
-	fields := []rawjson.Field{{Name: "stream", Value: "true"}}
-	if req.Model != "" {
-		model, err := json.Marshal(req.Model)
-		if err != nil {
-			return nil, fmt.Errorf("encode model: %w", err)
-		}
-		fields = append(fields, rawjson.Field{Name: "model", Value: string(model)})
-	}
-	b, err := rawjson.Set(req.Raw, fields...)
-	if err != nil {
-		return nil, fmt.Errorf("set model of raw chat request: %w", err)
-	}
-	return b, nil
+	return body, nil
 }
 
 // openAIReasons reports whether the model is one of OpenAI's that refuse max_tokens. Strict
@@ -148,18 +127,6 @@ func openAIReasons(model string) bool {
 	return false
 }
 
-func effort(r llm.Reasoning) string {
-	switch {
-	case r.Effort != "" || r.Budget <= 0:
-		return r.Effort
-	case r.Budget <= 4<<10:
-		return "low"
-	case r.Budget <= 16<<10:
-		return "medium"
-	}
-	return "high"
-}
-
 func choice(s string) any {
 	switch s {
 	case "":
@@ -172,26 +139,16 @@ func choice(s string) any {
 
 func tools(req *llm.Request) ([]any, error) {
 	var out []any
-	for _, t := range req.Tools {
-		schema := t.Schema
-		if len(schema) == 0 {
-			schema = json.RawMessage(`{"type":"object","properties":{}}`)
-		} else if !json.Valid(schema) {
-			return nil, fmt.Errorf("tools: schema of %q is not JSON", t.Name)
+	for i := range req.Tools {
+		t := &req.Tools[i]
+		schema, err := openai.Schema(t)
+		if err != nil {
+			return nil, err
 		}
 		out = append(out, tool{"function", function{Name: t.Name, Description: t.Description, Parameters: schema}})
 	}
-	for _, t := range req.ProviderTools {
-		switch {
-		case len(t.Config) == 0:
-			out = append(out, map[string]string{"type": t.Name})
-		case json.Valid(t.Config):
-			out = append(out, t.Config)
-		default:
-			return nil, fmt.Errorf("provider_tools: config of %q is not JSON", t.Name)
-		}
-	}
-	return out, nil
+	provided, err := openai.Provided(req.ProviderTools)
+	return append(out, provided...), err
 }
 
 // callID makes other makers' ids acceptable: OpenAI takes 40 characters, Mistral exactly nine
@@ -288,7 +245,7 @@ func user(out []message, parts []llm.Part) ([]message, error) {
 	var said []content
 	images := false
 	image := func(p *llm.Part) error {
-		url, err := imageOf(p)
+		url, err := openai.ImageURL(p)
 		said = append(said, content{Type: "image_url", ImageURL: &imageURL{url}})
 		images = true
 		return err
@@ -337,14 +294,4 @@ func user(out []message, parts []llm.Part) ([]message, error) {
 		texts[i] = said[i].Text
 	}
 	return append(out, message{Role: "user", Content: strings.Join(texts, "\n\n")}), nil
-}
-
-func imageOf(p *llm.Part) (string, error) {
-	switch {
-	case p.URL != "":
-		return p.URL, nil
-	case len(p.Data) == 0 || p.MediaType == "":
-		return "", errors.New("messages: image without address, or without data and media type")
-	}
-	return "data:" + p.MediaType + ";base64," + base64.StdEncoding.EncodeToString(p.Data), nil
 }

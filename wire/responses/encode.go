@@ -1,9 +1,7 @@
 package responses
 
 import (
-	"bytes"
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -12,7 +10,7 @@ import (
 
 	"github.com/reprise-run/reprise/llm"
 	"github.com/reprise-run/reprise/wire/internal/history"
-	"github.com/reprise-run/reprise/wire/internal/rawjson"
+	"github.com/reprise-run/reprise/wire/internal/openai"
 )
 
 // proof is the signature of a thinking part: what the provider needs to know its own again.
@@ -93,7 +91,7 @@ const minTokens = 16
 func (Codec) Encode(req *llm.Request) ([]byte, error) {
 	switch {
 	case req.Raw != nil:
-		return raw(req)
+		return openai.Raw(req)
 	case len(req.Stop) > 0:
 		return nil, errors.New("stop: the responses dialect has no stop sequences")
 	}
@@ -107,7 +105,7 @@ func (Codec) Encode(req *llm.Request) ([]byte, error) {
 	if reasons(req.Model) {
 		out.Include = []string{"reasoning.encrypted_content"}
 	}
-	if r := (reasoning{Effort: effort(req.Reasoning)}); r.Effort != "" || req.Reasoning.Show {
+	if r := (reasoning{Effort: openai.Effort(req.Reasoning)}); r.Effort != "" || req.Reasoning.Show {
 		if req.Reasoning.Show {
 			r.Summary = "auto"
 		}
@@ -123,29 +121,11 @@ func (Codec) Encode(req *llm.Request) ([]byte, error) {
 	if len(out.Tools) > 0 {
 		out.ToolChoice = choice(req.ToolChoice)
 	}
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(out); err != nil {
+	body, err := openai.Body(out)
+	if err != nil {
 		return nil, fmt.Errorf("encode responses request: %w", err)
 	}
-	return bytes.TrimSuffix(b.Bytes(), []byte{'\n'}), nil
-}
-
-func raw(req *llm.Request) ([]byte, error) {
-	fields := []rawjson.Field{{Name: "stream", Value: "true"}}
-	if req.Model != "" {
-		model, err := json.Marshal(req.Model)
-		if err != nil {
-			return nil, fmt.Errorf("encode model: %w", err)
-		}
-		fields = append(fields, rawjson.Field{Name: "model", Value: string(model)})
-	}
-	b, err := rawjson.Set(req.Raw, fields...)
-	if err != nil {
-		return nil, fmt.Errorf("set model of raw responses request: %w", err)
-	}
-	return b, nil
+	return body, nil
 }
 
 // reasons reports whether the model may reason. Those that don't refuse to be asked for
@@ -160,18 +140,6 @@ func reasons(model string) bool {
 	return !strings.HasPrefix(model, "gpt-") || !strings.Contains(model, "-chat")
 }
 
-func effort(r llm.Reasoning) string {
-	switch {
-	case r.Effort != "" || r.Budget <= 0:
-		return r.Effort
-	case r.Budget <= 4<<10:
-		return "low"
-	case r.Budget <= 16<<10:
-		return "medium"
-	}
-	return "high"
-}
-
 func choice(s string) any {
 	switch s {
 	case "":
@@ -184,26 +152,16 @@ func choice(s string) any {
 
 func tools(req *llm.Request) ([]any, error) {
 	var out []any
-	for _, t := range req.Tools {
-		schema := t.Schema
-		if len(schema) == 0 {
-			schema = json.RawMessage(`{"type":"object","properties":{}}`)
-		} else if !json.Valid(schema) {
-			return nil, fmt.Errorf("tools: schema of %q is not JSON", t.Name)
+	for i := range req.Tools {
+		t := &req.Tools[i]
+		schema, err := openai.Schema(t)
+		if err != nil {
+			return nil, err
 		}
 		out = append(out, tool{Type: "function", Name: t.Name, Description: t.Description, Parameters: schema})
 	}
-	for _, t := range req.ProviderTools {
-		switch {
-		case len(t.Config) == 0:
-			out = append(out, map[string]string{"type": t.Name})
-		case json.Valid(t.Config):
-			out = append(out, t.Config)
-		default:
-			return nil, fmt.Errorf("provider_tools: config of %q is not JSON", t.Name)
-		}
-	}
-	return out, nil
+	provided, err := openai.Provided(req.ProviderTools)
+	return append(out, provided...), err
 }
 
 func input(req *llm.Request) ([]any, error) {
@@ -340,13 +298,9 @@ func answer(p *llm.Part) (result, error) {
 }
 
 func show(p *llm.Part) (content, error) {
-	switch {
-	case p.Kind == llm.PartText:
+	if p.Kind == llm.PartText {
 		return content{Type: "input_text", Text: p.Text}, nil
-	case p.URL != "":
-		return content{Type: "input_image", ImageURL: p.URL}, nil
-	case len(p.Data) == 0 || p.MediaType == "":
-		return content{}, errors.New("messages: image without address, or without data and media type")
 	}
-	return content{Type: "input_image", ImageURL: "data:" + p.MediaType + ";base64," + base64.StdEncoding.EncodeToString(p.Data)}, nil
+	url, err := openai.ImageURL(p)
+	return content{Type: "input_image", ImageURL: url}, err
 }
