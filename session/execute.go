@@ -450,7 +450,7 @@ func evidenceOf(tx ReadTx, run Run) (replay.RunEvidence, error) {
 	tools := map[int]replay.Reasons{}
 	for _, c := range calls {
 		step := c.Step
-		if c.State != CallEnded {
+		if c.State == CallStarted || c.State == CallUnknown {
 			step = outputs // nobody knows how it ended: it speaks against any way on
 		}
 		tools[step] |= replay.ToolStarted

@@ -67,7 +67,7 @@ func (x *execution) Start(ctx context.Context, c agent.Call) (*llm.Part, error) 
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	if p, ok := x.prior[callKey{c.Step, c.ID}]; ok {
+	if p, ok := x.prior[callKey{c.Step, c.ID}]; ok && p.State != CallAgain {
 		if p.State == CallEnded {
 			return p.Result, nil
 		}

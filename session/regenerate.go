@@ -185,7 +185,7 @@ func (m *Manager) resume(tx Tx, actor string, s Session, st Status, rid RunID, o
 		return Receipt{}, err
 	}
 	for _, c := range calls {
-		if c.State != CallEnded {
+		if c.State != CallEnded && c.State != CallAgain {
 			return Receipt{}, &Refusal{Code: CodeEffectsNotConfirmed, Details: map[string]any{"effects": []ToolCall{c}},
 				Message: fmt.Sprintf("Nobody knows how %s ended. Look, and resolve the call first.", c.Name)}
 		}

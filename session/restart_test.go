@@ -286,3 +286,39 @@ func TestGracefulStop(t *testing.T) {
 		w.expect("operator: hi", "reply: after")
 	})
 }
+
+// A tool that was started before a crash: its outcome is unknown, the operator decides, and
+// the run goes on from there. It is run again only where they say so. N66, K-195.
+func TestUnknownOutcome(t *testing.T) {
+	for how, want := range map[session.Resolution]struct {
+		told string
+		ran  int
+	}{
+		session.UseAsIs:  {"The server stopped while this ran. Whether it was done is not known.", 0},
+		session.MarkDone: {"The server stopped while this ran. The operator has checked: it was done.", 0},
+		session.RunAgain: {"result of write", 1},
+	} {
+		t.Run(string(how), func(t *testing.T) {
+			write := &tool{name: "write"}
+			w := newWorld(t, call("first", "write", "c"), say("done"))
+			w.cfg.Tools = []agent.Tool{write}
+			run := w.ended(w.dies("start tool", 1).RunID)
+			_, err := w.m.Resume(t.Context(), session.Act{Actor: "ann"}, w.id, run.ID)
+			refused(t, err, session.CodeEffectsNotConfirmed)
+			c, err := w.m.ResolveCall(t.Context(), "ann", w.id, run.ID, "c", how)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = w.m.ResolveCall(t.Context(), "bob", w.id, run.ID, "c", session.MarkDone)
+			refused(t, err, session.CodeConflict)
+			r, err := w.m.Resume(t.Context(), session.Act{Actor: "ann"}, w.id, run.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if again := w.ended(r.RunID); again.State != session.Succeeded || write.times() != want.ran {
+				t.Errorf("%s: %v, ran %d times, call %+v", how, again.State, write.times(), c)
+			}
+			w.expect("operator: hi", "reply: first [write]", "tool: "+want.told, "reply: done")
+		})
+	}
+}

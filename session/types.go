@@ -246,6 +246,7 @@ const (
 	CallStarted CallState = "started"
 	CallEnded   CallState = "ended"
 	CallUnknown CallState = "unknown" // started before a crash: the operator decides
+	CallAgain   CallState = "again"   // the operator has decided that it may be run again
 )
 
 // ToolCall is the durable record of one tool call: stored before the tool starts.

@@ -73,7 +73,7 @@ var (
 	runStates = []session.RunState{session.Queued, session.Running, session.Succeeded,
 		session.Failed, session.Cancelled}
 	triggers   = []session.Trigger{session.TriggerMessage, session.TriggerRegenerate, session.TriggerResume}
-	callStates = []session.CallState{session.CallStarted, session.CallEnded, session.CallUnknown}
+	callStates = []session.CallState{session.CallStarted, session.CallEnded, session.CallUnknown, session.CallAgain}
 )
 
 // atMost is the argument of a LIMIT; 0 is none.
