@@ -1,0 +1,133 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/reprise-run/reprise/internal/server"
+	"github.com/reprise-run/reprise/recovery"
+	"github.com/reprise-run/reprise/session"
+)
+
+func (p *program) explain() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "explain run",
+		Short: "Say why each attempt of a run was, or was not, repeated",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			cfg, err := p.load(server.Sources{})
+			if err != nil {
+				return err
+			}
+			run, attempts, err := server.Inspect(cmd.Context(), cfg, session.RunID(args[0]))
+			if err != nil {
+				return failed(err)
+			}
+			if asJSON {
+				out := json.NewEncoder(p.stdout)
+				out.SetIndent("", "  ")
+				return failed(out.Encode(map[string]any{"run": run, "attempts": attempts}))
+			}
+			explain(p.stdout, run, attempts)
+			return nil
+		},
+	}
+	p.settings(cmd)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the records as JSON")
+	return cmd
+}
+
+// explain prints the stored words of the gate; it decides nothing again.
+func explain(w io.Writer, run session.Run, attempts []session.Attempt) {
+	fmt.Fprintf(w, "%s  %s  of %s\n", run.ID, run.State, run.SessionID)
+	fmt.Fprintf(w, "  model %s, queued %s by %s (%s), %d of its steps committed\n",
+		run.Model, clock(run.QueuedAt.Std()), run.Actor, run.Trigger, run.Steps)
+	if run.Continues != "" {
+		fmt.Fprintf(w, "  continues %s\n", run.Continues)
+	}
+	if len(attempts) == 0 {
+		fmt.Fprintln(w, "  no request was sent")
+	}
+	for i := range attempts {
+		explainAttempt(w, &attempts[i])
+	}
+	if run.Failure == nil {
+		return
+	}
+	fmt.Fprintf(w, "\nThe run failed: %s: %s\n", run.Failure.RetryClass, run.Failure.Message)
+	if r := run.Recovery; r != nil {
+		fmt.Fprintf(w, "  worth retrying: %s\n", yes(run.Failure.Retryable))
+		fmt.Fprintf(w, "  safe to repeat: %s\n", because(r.ReplaySafe, r.Evidence.String()))
+		fmt.Fprintf(w, "  by itself:      %s\n", because(r.Auto, r.Reason))
+		if r.NotBefore != 0 {
+			fmt.Fprintf(w, "  not before:     %s\n", clock(r.NotBefore.Std()))
+		}
+		fmt.Fprintf(w, "  your choices:   %v\n", r.Choices)
+	}
+}
+
+func explainAttempt(w io.Writer, a *session.Attempt) {
+	by := "asked for"
+	if a.Automatic {
+		by = "automatic"
+	}
+	fmt.Fprintf(w, "\nAttempt %d  step %d  %s  %s/%s\n", a.Number, a.Evidence.Scope.Step+1, by, a.Provider, a.Model)
+	fmt.Fprintf(w, "  opened %s", clock(a.OpenedAt.Std()))
+	if a.EndedAt != 0 {
+		fmt.Fprintf(w, ", ended after %s", a.EndedAt.Std().Sub(a.OpenedAt.Std()))
+	}
+	fmt.Fprintln(w)
+	p := a.Evidence.Published
+	fmt.Fprintf(w, "  published %d characters of text, %d of thinking, %d tool calls, %d other parts\n", p.Text, p.Thinking, p.Calls, p.Other)
+	switch {
+	case a.OK:
+		fmt.Fprintln(w, "  it went through")
+	case a.Failure == nil || a.Decision == nil:
+		safe, why := a.Evidence.Safe()
+		fmt.Fprintf(w, "  nothing was decided about it; safe to repeat: %s\n", because(safe, why.String()))
+	default:
+		explainDecision(w, a)
+	}
+}
+
+func explainDecision(w io.Writer, a *session.Attempt) {
+	f, d := a.Failure, a.Decision
+	fmt.Fprintf(w, "  failed: %s", f.Class)
+	for _, fact := range []struct{ name, value string }{
+		{"status", status(f.Status)}, {"code", f.Code}, {"transport", f.Transport}, {"request", f.RequestID},
+		{"delivery", f.Delivered.String()}, {"classified by", f.Rule},
+	} {
+		if fact.value != "" {
+			fmt.Fprintf(w, ", %s %s", fact.name, fact.value)
+		}
+	}
+	fmt.Fprintln(w)
+	if f.Message != "" {
+		fmt.Fprintf(w, "    %s\n", f.Message)
+	}
+	fmt.Fprintf(w, "  worth retrying: %s (%s)\n", yes(d.Eligible), d.Class)
+	fmt.Fprintf(w, "  safe to repeat: %s\n", because(d.Safe, d.Evidence.String()))
+	fmt.Fprintf(w, "  verdict:        %s, by the rule %s\n", d.Verdict, d.Rule)
+	fmt.Fprintf(w, "    %s\n", recovery.Rules[d.Rule])
+	if !d.NotBefore.IsZero() {
+		fmt.Fprintf(w, "  not before:     %s (%s)\n", clock(d.NotBefore), f.Hint)
+	}
+	if !d.NextAt.IsZero() {
+		fmt.Fprintf(w, "  next attempt:   %s, after %s\n", clock(d.NextAt), d.NextAt.Sub(a.EndedAt.Std()).Round(time.Millisecond))
+	}
+}
+
+func status(code int) string {
+	if code == 0 {
+		return ""
+	}
+	return fmt.Sprint(code)
+}
+
+// clock writes a time in the local zone, with its name.
+func clock(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05.000 MST") }

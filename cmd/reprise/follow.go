@@ -1,0 +1,225 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/reprise-run/reprise/llm"
+	"github.com/reprise-run/reprise/recovery"
+	"github.com/reprise-run/reprise/session"
+)
+
+// errOver ends a watch: the run has.
+var errOver = errors.New("the run has ended")
+
+// follower shows one run as its events come: its text once and in order, whether it comes as
+// it is published, in a message, or in a snapshot after a lost connection.
+type follower struct {
+	session        session.ID
+	stdout, stderr io.Writer
+	json           bool
+	post           func() (session.Receipt, error)
+
+	receipt session.Receipt // zero: nothing was posted yet
+	started bool            // the run is no longer pending
+	shown   map[int]int     // bytes of text by step
+	whole   map[int]bool    // steps whose message has come
+	last    byte            // that was written
+	step    int             // that was written last
+	end     *session.Run
+}
+
+// frame takes the next event in. The first one is a snapshot: what happens from then on will
+// be seen, so the prompt can be posted.
+func (f *follower) frame(frame session.Frame) error {
+	var e session.Event
+	if err := json.Unmarshal(frame.Data, &e); err != nil {
+		return fmt.Errorf("read an event: %w", err)
+	}
+	if f.receipt.RunID == "" {
+		r, err := f.post()
+		if err != nil {
+			return err
+		}
+		f.receipt, f.shown, f.whole = r, map[int]int{}, map[int]bool{}
+		f.say("%s  session %s  run %s", r.State, f.session, r.RunID)
+		return nil
+	}
+	if e.SessionID != f.session {
+		return nil
+	}
+	if f.json && e.Type != session.EventProgress {
+		if _, err := f.stdout.Write(append(frame.Data[:len(frame.Data):len(frame.Data)], '\n')); err != nil {
+			return fmt.Errorf("write an event: %w", err)
+		}
+	}
+	return f.event(&e)
+}
+
+func (f *follower) event(e *session.Event) error {
+	switch {
+	case e.Output != nil:
+		return f.output(e.Output)
+	case e.Message != nil:
+		return f.message(e.Message)
+	case e.Attempt != nil && e.Attempt.RunID == f.receipt.RunID:
+		f.attempt(e.Attempt)
+	case e.ToolCall != nil && e.ToolCall.RunID == f.receipt.RunID:
+		f.say("tool  %s  %s", e.ToolCall.Name, e.ToolCall.State)
+	case e.Snapshot != nil:
+		return f.snapshot(e.Snapshot)
+	case e.Run != nil:
+		return f.run(e.Run)
+	case e.Session != nil && e.Session.Paused && !f.started && f.receipt.State == "pending":
+		return errors.New("the message waits: the run before it did not succeed, so the session's queue is paused")
+	}
+	return nil
+}
+
+func (f *follower) run(r *session.Run) error {
+	if r.ID != f.receipt.RunID {
+		return nil
+	}
+	f.started = true
+	if r.State.Terminal() {
+		f.end = r
+		return errOver
+	}
+	if r.State == session.Running && !r.CancelRequested {
+		f.say("running  %s", r.Model)
+	}
+	return nil
+}
+
+func (f *follower) snapshot(s *session.Snapshot) error {
+	for i := range s.Messages {
+		if err := f.message(&s.Messages[i]); err != nil {
+			return err
+		}
+	}
+	if s.Output != nil {
+		var out llm.Output
+		for i := range s.Output.Events {
+			out.Add(&s.Output.Events[i])
+		}
+		if s.Output.RunID == f.receipt.RunID {
+			if err := f.text(s.Output.Step, textOf(out.Parts())); err != nil {
+				return err
+			}
+		}
+	}
+	if s.Session != nil && s.Session.LastRun != nil {
+		return f.run(s.Session.LastRun)
+	}
+	return nil
+}
+
+// message shows what of a step has not been shown. Output of that step that is still on its
+// way has been, then.
+func (f *follower) message(m *session.Message) error {
+	if m.RunID != f.receipt.RunID || m.Role != session.RoleReply {
+		return nil
+	}
+	f.whole[m.Step] = true
+	return f.text(m.Step, textOf(m.Parts))
+}
+
+func (f *follower) output(o *session.Output) error {
+	if o.RunID != f.receipt.RunID || f.whole[o.Step] {
+		return nil
+	}
+	for i := range o.Events {
+		if e := &o.Events[i]; e.Kind == llm.EventText {
+			if err := f.write(o.Step, e.Text); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// text shows the rest of a step's text.
+func (f *follower) text(step int, all string) error {
+	if n := f.shown[step]; n < len(all) {
+		return f.write(step, all[n:])
+	}
+	return nil
+}
+
+func (f *follower) write(step int, s string) error {
+	f.shown[step] += len(s)
+	if f.json || s == "" {
+		return nil
+	}
+	if step != f.step && f.last != 0 && f.last != '\n' {
+		s = "\n" + s
+	}
+	f.step, f.last = step, s[len(s)-1]
+	if _, err := io.WriteString(f.stdout, s); err != nil {
+		return fmt.Errorf("write the text: %w", err)
+	}
+	return nil
+}
+
+// attempt tells that one has failed and what follows.
+func (f *follower) attempt(a *session.Attempt) {
+	if a.Decision == nil || a.Failure == nil || a.Decision.Verdict != recovery.Retry {
+		return
+	}
+	next := a.Decision.NextAt
+	f.say("waiting  %s  attempt %d  next %s (in %s)", a.Decision.Class, a.Number+1,
+		next.Local().Format("15:04:05 MST"), max(0, time.Until(next)).Round(100*time.Millisecond))
+}
+
+// close ends the text with a line's end and tells how the run ended.
+func (f *follower) close() {
+	if f.last != 0 && f.last != '\n' {
+		fmt.Fprintln(f.stdout)
+	}
+	r := f.end
+	if r == nil || r.State == session.Succeeded {
+		return
+	}
+	f.say("%s", r.State)
+	if r.Failure == nil {
+		return
+	}
+	f.say("  %s: %s", r.Failure.RetryClass, r.Failure.Message)
+	if r.Recovery != nil {
+		f.say("  worth retrying: %s   safe to repeat: %s", yes(r.Failure.Retryable), because(r.Recovery.ReplaySafe, r.Recovery.Evidence.String()))
+		if t := r.Recovery.NotBefore; t != 0 {
+			f.say("  not before %s", t.Std().Local().Format("Mon 15:04:05 MST"))
+		}
+	}
+	f.say("  more: reprise explain %s", r.ID)
+}
+
+func (f *follower) say(format string, args ...any) { fmt.Fprintf(f.stderr, format+"\n", args...) }
+
+func textOf(parts []llm.Part) string {
+	var b strings.Builder
+	for _, p := range parts {
+		if p.Kind == llm.PartText {
+			b.WriteString(p.Text)
+		}
+	}
+	return b.String()
+}
+
+func yes(ok bool) string {
+	if ok {
+		return "yes"
+	}
+	return "no"
+}
+
+func because(ok bool, why string) string {
+	if ok || why == "" {
+		return yes(ok)
+	}
+	return yes(ok) + " (" + why + ")"
+}

@@ -1,0 +1,349 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/url"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/reprise-run/reprise/internal/httpapi"
+	"github.com/reprise-run/reprise/llm/replay"
+	"github.com/reprise-run/reprise/provider"
+	"github.com/reprise-run/reprise/recovery"
+)
+
+// Config is every setting. docs/configuration.md describes each.
+type Config struct {
+	Listen    string              `yaml:"listen"`
+	Data      string              `yaml:"data"`
+	Database  string              `yaml:"database"`
+	Events    string              `yaml:"events"`
+	Auth      Auth                `yaml:"auth"`
+	Providers map[string]Provider `yaml:"providers"`
+	Chains    map[string][]string `yaml:"chains"`
+	Recovery  Recovery            `yaml:"recovery"`
+	Limits    Limits              `yaml:"limits"`
+	Spend     Spend               `yaml:"spend"`
+	Tools     Tools               `yaml:"tools"`
+	Rehearsal Rehearsal           `yaml:"rehearsal"`
+
+	env Env // for the references to keys
+}
+
+// Auth says who may use the server.
+type Auth struct {
+	Mode       string   `yaml:"mode"`
+	TokensFile string   `yaml:"tokens_file"`
+	ProxyNonce string   `yaml:"proxy_nonce"` // a reference
+	Hosts      []string `yaml:"hosts"`
+
+	env Env
+}
+
+// Provider is one endpoint.
+type Provider struct {
+	Dialect  string            `yaml:"dialect"`
+	BaseURL  string            `yaml:"base_url"`
+	Keys     []string          `yaml:"keys"` // references
+	Models   []string          `yaml:"models"`
+	Headers  map[string]string `yaml:"headers"`
+	Timeouts Timeouts          `yaml:"timeouts"`
+	HTTP2    bool              `yaml:"http2"`
+}
+
+// Timeouts are a provider's; nil leaves the default, 0 turns one off.
+type Timeouts struct {
+	Connect      *Duration `yaml:"connect"`
+	FirstEvent   *Duration `yaml:"first_event"`
+	FirstContent *Duration `yaml:"first_content"`
+	Idle         *Duration `yaml:"idle"`
+}
+
+// Recovery says what may be repeated without asking.
+type Recovery struct {
+	Tier1              Tier1  `yaml:"tier1"`
+	Tier2              Tier2  `yaml:"tier2"`
+	Hold               Hold   `yaml:"hold"`
+	Unknown            string `yaml:"unknown"`
+	MaxRequestsPerStep int    `yaml:"max_requests_per_step"`
+}
+
+// Tier1 is the fast retry inside a run.
+type Tier1 struct {
+	Attempts int      `yaml:"attempts"`
+	Base     Duration `yaml:"base"`
+	Cap      Duration `yaml:"cap"`
+}
+
+// Tier2 is the slow retry after a failed run.
+type Tier2 struct {
+	Mode        string   `yaml:"mode"`
+	Base        Duration `yaml:"base"`
+	Cap         Duration `yaml:"cap"`
+	AutoWithin  Duration `yaml:"auto_within"`
+	MaxAttempts int      `yaml:"max_attempts"`
+	MaxElapsed  Duration `yaml:"max_elapsed"`
+	MaxSpend    float64  `yaml:"max_spend"`
+}
+
+// Limits bound what the server does at a time.
+type Limits struct {
+	ConcurrentRuns int `yaml:"concurrent_runs"`
+}
+
+// Spend caps cost, in US dollars.
+type Spend struct {
+	Session float64 `yaml:"session"`
+	Day     float64 `yaml:"day"`
+}
+
+// Tools configures what models may ask for.
+type Tools struct {
+	Workspace string         `yaml:"workspace"`
+	MCP       map[string]any `yaml:"mcp"`
+}
+
+// Rehearsal configures the provider without a model.
+type Rehearsal struct {
+	Scripts string `yaml:"scripts"` // a file
+}
+
+// Defaults returns the settings of a server that is told nothing.
+func Defaults() Config {
+	p := recovery.DefaultPolicy()
+	return Config{
+		Listen: "127.0.0.1:7337",
+		Auth:   Auth{Mode: string(httpapi.ModeLaunch)},
+		Recovery: Recovery{
+			Tier1: Tier1{Attempts: p.Tier1.Attempts, Base: Duration(p.Tier1.Base), Cap: Duration(p.Tier1.Cap)},
+			Tier2: Tier2{Mode: "interactive", Base: Duration(2 * time.Second), Cap: Duration(300 * time.Second),
+				AutoWithin: Duration(p.AutoWithin)},
+			Unknown:            "never",
+			MaxRequestsPerStep: p.MaxRequests,
+		},
+		Limits: Limits{ConcurrentRuns: 16},
+	}
+}
+
+func (r Recovery) policy() recovery.Policy {
+	return recovery.Policy{
+		Tier1:       recovery.Tier1{Attempts: r.Tier1.Attempts, Base: time.Duration(r.Tier1.Base), Cap: time.Duration(r.Tier1.Cap)},
+		HandOver:    r.Tier2.Mode != "off",
+		AutoWithin:  time.Duration(r.Tier2.AutoWithin),
+		Unknown:     r.Unknown == "bounded",
+		MaxRequests: r.MaxRequestsPerStep,
+	}
+}
+
+func (t Timeouts) provider() provider.Timeouts {
+	out := provider.DefaultTimeouts
+	for _, f := range []struct {
+		to   *time.Duration
+		from *Duration
+	}{{&out.Connect, t.Connect}, {&out.FirstEvent, t.FirstEvent}, {&out.FirstContent, t.FirstContent}, {&out.Idle, t.Idle}} {
+		if f.from != nil {
+			*f.to = time.Duration(*f.from)
+		}
+	}
+	return out
+}
+
+func (h Hold) replay() replay.Hold { return replay.Hold(h) }
+
+// proxyNonce reads the secret; empty where there is none.
+func (a Auth) proxyNonce() (string, error) {
+	if a.ProxyNonce == "" {
+		return "", nil
+	}
+	s, err := a.env.secret(a.ProxyNonce)
+	if err != nil {
+		return "", fmt.Errorf("auth.proxy_nonce: %w", err)
+	}
+	return s, nil
+}
+
+// Model is the model of a session that names none; empty: there is none.
+func (c *Config) Model() string {
+	if _, ok := c.Chains[defaultChain]; ok {
+		return defaultChain
+	}
+	if len(c.Providers) == 0 {
+		return rehearsalName + "/ok"
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Providers)) {
+		if models := c.Providers[name].Models; len(models) > 0 {
+			return name + "/" + models[0]
+		}
+	}
+	return ""
+}
+
+// Endpoint is the model of the provider that --base-url, or REPRISE_BASE_URL, describes.
+func (c *Config) Endpoint() (model string, ok bool) {
+	if _, ok := c.Providers[endpointName]; !ok || len(c.Chains[defaultChain]) == 0 {
+		return "", false
+	}
+	return c.Chains[defaultChain][0], true
+}
+
+const (
+	defaultChain  = "default"
+	rehearsalName = "rehearsal"
+)
+
+// name is what providers and chains may be called.
+var name = regexp.MustCompile(`^[a-z0-9][a-z0-9_.-]{0,63}$`)
+
+// validate finds everything that is wrong, or that would have no effect.
+func (c *Config) validate() error {
+	var errs []error
+	bad := func(key, format string, args ...any) {
+		errs = append(errs, fmt.Errorf("%s: %s", key, fmt.Sprintf(format, args...)))
+	}
+	unavailable := func(key string, set bool, what string) {
+		if set {
+			bad(key, "%s not available yet; leave it out", what)
+		}
+	}
+
+	if c.Data == "" {
+		bad("data", "there is no home folder, so the data folder must be named")
+	}
+	host, _, err := net.SplitHostPort(c.Listen)
+	if err != nil {
+		bad("listen", "want host:port, as in 127.0.0.1:7337")
+	} else if c.Auth.Mode == string(httpapi.ModeNone) && !loopback(host) {
+		bad("listen", "%s can be reached from other machines, which needs authentication: set auth.mode to launch", c.Listen)
+	}
+	switch httpapi.Mode(c.Auth.Mode) {
+	case httpapi.ModeLaunch, httpapi.ModeNone:
+	default:
+		bad("auth.mode", "want launch or none")
+	}
+	if c.Auth.ProxyNonce != "" {
+		if err := checkReference(c.Auth.ProxyNonce); err != nil {
+			bad("auth.proxy_nonce", "%s", err)
+		}
+	}
+
+	for _, n := range slices.Sorted(maps.Keys(c.Providers)) {
+		p, key := c.Providers[n], "providers."+n
+		if !name.MatchString(n) {
+			bad(key, "a name is lower-case letters, digits, and _ . - between them")
+		}
+		if n == rehearsalName || strings.HasPrefix(n, rehearsalName+"-") {
+			bad(key, "the name belongs to the provider without a model")
+		}
+		if _, ok := dialects[p.Dialect]; !ok {
+			bad(key+".dialect", "want one of %s", strings.Join(slices.Sorted(maps.Keys(dialects)), ", "))
+		}
+		if p.BaseURL == "" {
+			bad(key+".base_url", "is missing")
+		} else if u, err := url.Parse(p.BaseURL); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+			bad(key+".base_url", "want http://host/path or https://host/path")
+		}
+		for _, k := range p.Keys {
+			if err := checkReference(k); err != nil {
+				bad(key+".keys", "%s", err)
+			}
+		}
+		if len(p.Keys) > 1 {
+			bad(key+".keys", "using several keys in turn is not available yet; name one")
+		}
+	}
+	for _, n := range slices.Sorted(maps.Keys(c.Chains)) {
+		key := "chains." + n
+		if !name.MatchString(n) {
+			bad(key, "a name is lower-case letters, digits, and _ . - between them")
+		}
+		switch models := c.Chains[n]; {
+		case len(models) == 0:
+			bad(key, "names no model")
+		case len(models) > 1:
+			bad(key, "falling back to another model is not available yet; name one model")
+		default:
+			p, m, ok := strings.Cut(models[0], "/")
+			if _, known := c.Providers[p]; !ok || m == "" {
+				bad(key, "%q is not provider/model", models[0])
+			} else if !known && !isRehearsal(p) {
+				bad(key, "there is no provider %q; known are %s", p, strings.Join(c.providerNames(), ", "))
+			}
+		}
+	}
+
+	r := c.Recovery
+	if r.Tier1.Attempts < 1 {
+		bad("recovery.tier1.attempts", "want 1 or more; 1 never retries")
+	}
+	if r.Tier1.Cap < r.Tier1.Base {
+		bad("recovery.tier1.cap", "is less than recovery.tier1.base")
+	}
+	if r.MaxRequestsPerStep < 1 {
+		bad("recovery.max_requests_per_step", "want 1 or more")
+	}
+	if r.Unknown != "never" && r.Unknown != "bounded" {
+		bad("recovery.unknown", "want never or bounded")
+	}
+	d := Defaults().Recovery.Tier2
+	switch r.Tier2.Mode {
+	case "interactive", "off":
+	case "unattended":
+		unavailable("recovery.tier2.mode", true, "retries while nobody watches are")
+	default:
+		bad("recovery.tier2.mode", "want interactive or off")
+	}
+	unavailable("recovery.tier2.base", r.Tier2.Base != d.Base, "the slow retry's timer is")
+	unavailable("recovery.tier2.cap", r.Tier2.Cap != d.Cap, "the slow retry's timer is")
+	unavailable("recovery.tier2.max_attempts", r.Tier2.MaxAttempts != 0, "a limit on slow retries is")
+	unavailable("recovery.tier2.max_elapsed", r.Tier2.MaxElapsed != 0, "a limit on slow retries is")
+	unavailable("recovery.tier2.max_spend", r.Tier2.MaxSpend != 0, "a limit on slow retries is")
+	if c.Limits.ConcurrentRuns < 0 {
+		bad("limits.concurrent_runs", "want 0 or more; 0 leaves every run queued")
+	}
+	unavailable("database", c.Database != "", "a database other than the SQLite file is")
+	unavailable("events", c.Events != "", "an event log outside of the process is")
+	unavailable("spend.session", c.Spend.Session != 0, "a cap on cost is")
+	unavailable("spend.day", c.Spend.Day != 0, "a cap on cost is")
+	unavailable("tools.workspace", c.Tools.Workspace != "", "a workspace for tools is")
+	unavailable("tools.mcp", len(c.Tools.MCP) > 0, "a tool server is")
+	return errors.Join(errs...)
+}
+
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+func isRehearsal(provider string) bool {
+	d, ok := strings.CutPrefix(provider, rehearsalName+"-")
+	return provider == rehearsalName || ok && dialects[d] != nil
+}
+
+// providerNames lists what a model's name may begin with.
+func (c *Config) providerNames() []string {
+	return append(slices.Sorted(maps.Keys(c.Providers)), rehearsalName)
+}
+
+// absolute makes the folders and files of the configuration independent of the current
+// folder. A leading ~ is the home folder.
+func (c *Config) absolute(home string) error {
+	for _, p := range []*string{&c.Data, &c.Auth.TokensFile, &c.Rehearsal.Scripts} {
+		if *p == "" {
+			continue
+		}
+		if rest, ok := strings.CutPrefix(*p, "~/"); ok && home != "" {
+			*p = filepath.Join(home, rest)
+		}
+		var err error
+		if *p, err = filepath.Abs(*p); err != nil {
+			return err
+		}
+	}
+	return nil
+}

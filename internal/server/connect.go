@@ -1,0 +1,140 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+
+	"github.com/reprise-run/reprise/internal/client"
+	"github.com/reprise-run/reprise/internal/httpapi"
+	"github.com/reprise-run/reprise/provider/rehearsal"
+	"github.com/reprise-run/reprise/session"
+	"github.com/reprise-run/reprise/store/sqlite"
+)
+
+// Connection is a way to the sessions of a data folder.
+type Connection struct {
+	*client.Client
+	// Shared: another process serves them, under its own configuration.
+	Shared bool
+	close  func() error
+}
+
+// Close ends what was opened for the connection. Closing twice is fine.
+func (c *Connection) Close() error { return c.close() }
+
+// Connect reaches the sessions of the data folder: as a client of the server that has it, or
+// else by opening it in this process, where nobody else is served.
+func Connect(ctx context.Context, cfg Config, o Options) (*Connection, error) {
+	s, err := Open(ctx, cfg, o)
+	var held *Held
+	switch {
+	case errors.As(err, &held) && held.URL != "":
+		c, err := clientOf(cfg.Data, held.URL)
+		if err != nil {
+			return nil, err
+		}
+		return &Connection{Client: c, Shared: true, close: func() error { return nil }}, nil
+	case err != nil:
+		return nil, err
+	}
+	c, err := clientOf(cfg.Data, "http://localhost")
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	c.HTTP = s.pipe()
+	return &Connection{Client: c, close: s.Close}, nil
+}
+
+// Running returns a client of the server that has the data folder, or an error that says
+// that there is none.
+func Running(cfg Config) (*client.Client, error) {
+	l, err := acquire(cfg.Data)
+	if err == nil {
+		return nil, errors.Join(fmt.Errorf("no server uses the data folder %s: start one with reprise serve", cfg.Data), l.Close())
+	}
+	var held *Held
+	if !errors.As(err, &held) || held.URL == "" {
+		return nil, err
+	}
+	return clientOf(cfg.Data, held.URL)
+}
+
+func clientOf(dir, url string) (*client.Client, error) {
+	token, err := httpapi.LocalToken(dir)
+	if err != nil {
+		return nil, err
+	}
+	return &client.Client{Base: url, Token: token}, nil
+}
+
+// Inspect reads a run and its attempts, from the server that has the data folder or from the
+// folder itself. It starts nothing.
+func Inspect(ctx context.Context, cfg Config, id session.RunID) (run session.Run, attempts []session.Attempt, err error) {
+	path := filepath.Join(cfg.Data, databaseFile)
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return run, nil, fmt.Errorf("there are no sessions in %s", cfg.Data)
+	}
+	l, err := acquire(cfg.Data)
+	var held *Held
+	if errors.As(err, &held) && held.URL != "" {
+		c, err := clientOf(cfg.Data, held.URL)
+		if err != nil {
+			return run, nil, err
+		}
+		if run, err = c.FindRun(ctx, id); err != nil {
+			return run, nil, err
+		}
+		attempts, err = c.Attempts(ctx, run.SessionID, id)
+		return run, attempts, err
+	}
+	if err != nil {
+		return run, nil, err
+	}
+	defer func() { err = errors.Join(err, l.Close()) }()
+	store, err := sqlite.Open(path)
+	if err != nil {
+		return run, nil, err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	err = store.View(ctx, func(tx session.ReadTx) (err error) {
+		if run, err = tx.Run(id); err != nil {
+			return err
+		}
+		attempts, err = tx.Attempts(id)
+		return err
+	})
+	if errors.Is(err, session.ErrNotFound) {
+		err = fmt.Errorf("there is no run %s", id)
+	}
+	return run, attempts, err
+}
+
+// Rehearse serves the rehearsal alone until ctx is done. ready is told where, and what it
+// plays.
+func Rehearse(ctx context.Context, listen, scripts string, log *slog.Logger, ready func(base string, scripts []rehearsal.Script)) error {
+	var own []rehearsal.Script
+	if scripts != "" {
+		var err error
+		if own, err = ReadScripts(scripts); err != nil {
+			return err
+		}
+	}
+	upstream, err := rehearsal.New(own...)
+	if err != nil {
+		return err
+	}
+	l, err := net.Listen("tcp", listen)
+	if err != nil {
+		return fmt.Errorf("listen: %w", err)
+	}
+	base := "http://" + reachable(l.Addr())
+	log.Info("rehearsing", "url", base)
+	ready(base, upstream.Scripts())
+	return rehearsal.Serve(ctx, l, upstream)
+}

@@ -1,0 +1,274 @@
+// Package server makes a program of the parts: it reads the configuration, locks the data
+// folder, builds everything in order and stops it in reverse.
+//
+// It promises: settings come from flags, over the environment, over the file, over defaults,
+// and one that has no effect is refused, never ignored; nothing listens beyond this machine
+// unless it was asked to; one process at a time uses a data folder, and others reach it as
+// its clients or are told who it is; a stop ends within 30 seconds. A key is named, never
+// written, in the configuration, and is read at each use.
+//
+// It refuses to know what a session, an attempt or a failure means.
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/reprise-run/reprise/agent"
+	"github.com/reprise-run/reprise/eventlog"
+	"github.com/reprise-run/reprise/internal/httpapi"
+	"github.com/reprise-run/reprise/session"
+	"github.com/reprise-run/reprise/store/sqlite"
+	"github.com/reprise-run/reprise/web"
+)
+
+// stopTime bounds the whole stop. The parts share it: the runs in progress have runGrace, and
+// requests that are being answered have httpGrace, before they are cut off.
+const (
+	stopTime  = 30 * time.Second
+	runGrace  = 15 * time.Second
+	httpGrace = 5 * time.Second
+)
+
+// Options are what is not configuration.
+type Options struct {
+	Version string
+	Log     *slog.Logger // nil: slog.Default()
+}
+
+// Server is the parts of the program, working. Its methods are safe for concurrent use.
+type Server struct {
+	cfg      Config
+	log      *slog.Logger
+	version  string
+	models   *Models
+	sessions *session.Manager
+	auth     *httpapi.Auth
+	api      *httpapi.Handler
+	lock     *lock
+	parts    []part // in the order of their start
+}
+
+// part is something that was started and must be stopped.
+type part struct {
+	name  string
+	close func() error
+}
+
+// Open locks the data folder and starts every part but the listener. It fails with a *Held
+// where another process has the folder.
+func Open(ctx context.Context, cfg Config, o Options) (s *Server, err error) {
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	s = &Server{cfg: cfg, log: o.Log, version: o.Version}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.Close())
+		}
+	}()
+	if s.lock, err = acquire(cfg.Data); err != nil {
+		return s, err
+	}
+	s.started("lock", s.lock.Close)
+
+	if s.models, err = OpenModels(cfg); err != nil {
+		return s, err
+	}
+	s.started("models", s.models.Close)
+
+	store, err := sqlite.Open(filepath.Join(cfg.Data, databaseFile))
+	if err != nil {
+		return s, err
+	}
+	s.started("store", store.Close)
+
+	events, err := eventlog.Open(ctx, eventlog.Options{Dir: filepath.Join(cfg.Data, "events"), Logger: o.Log})
+	if err != nil {
+		return s, err
+	}
+	s.started("event log", events.Close)
+
+	s.sessions, err = session.New(ctx, store, events, s.models, session.Config{
+		Version:        o.Version,
+		Rehearsal:      s.models.rehearsing(),
+		Model:          cfg.Model(),
+		ConcurrentRuns: cfg.Limits.ConcurrentRuns,
+		Hold:           cfg.Recovery.Hold.replay(),
+		Policy:         cfg.Recovery.policy(),
+		Tools:          []agent.Tool{agent.Clock{}},
+		Sole:           true,
+		Grace:          runGrace,
+		Log:            o.Log,
+	})
+	if err != nil {
+		return s, fmt.Errorf("start the sessions: %w", err)
+	}
+	s.started("sessions", s.sessions.Close)
+
+	nonce, err := cfg.Auth.proxyNonce()
+	if err != nil {
+		return s, err
+	}
+	s.auth, err = httpapi.OpenAuth(httpapi.AuthOptions{
+		Mode: httpapi.Mode(cfg.Auth.Mode), Dir: cfg.Data, Tokens: cfg.Auth.TokensFile, ProxyNonce: nonce,
+	})
+	if err != nil {
+		return s, err
+	}
+	s.api = httpapi.New(httpapi.Options{
+		Sessions: s.sessions, Models: s.models, Auth: s.auth, Page: web.Handler(),
+		Hosts: cfg.Auth.Hosts, Log: o.Log,
+	})
+	return s, nil
+}
+
+func (s *Server) started(name string, close func() error) {
+	s.parts = append(s.parts, part{name, close})
+}
+
+// Close stops every part, the last first. Closing twice is fine.
+func (s *Server) Close() error {
+	var errs []error
+	for len(s.parts) > 0 {
+		last := s.parts[len(s.parts)-1]
+		s.parts = s.parts[:len(s.parts)-1]
+		if err := last.close(); err != nil {
+			errs = append(errs, fmt.Errorf("stop the %s: %w", last.name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Serve opens a server and serves it until ctx is done, then stops it. ready is told the
+// address, as a launch link where one is needed, as soon as the server listens and answers.
+func Serve(ctx context.Context, cfg Config, o Options, ready func(link string)) error {
+	listener, err := net.Listen("tcp", cfg.Listen)
+	if err != nil {
+		return fmt.Errorf("listen: %w", err)
+	}
+	s, err := Open(ctx, cfg, o)
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	httpd := s.api.Server()
+	served := make(chan error, 1)
+	go func() { served <- httpd.Serve(listener) }()
+	s.started("listener", func() error {
+		end, cancel := context.WithTimeout(context.Background(), httpGrace)
+		defer cancel()
+		if err := httpd.Shutdown(end); err != nil {
+			return httpd.Close() // what is still being answered is cut off
+		}
+		return nil
+	})
+
+	base := "http://" + reachable(listener.Addr())
+	if err := s.lock.announce(base, o.Version); err != nil {
+		return errors.Join(err, s.Close())
+	}
+	s.log.Info("listening", "url", base, "data", cfg.Data, "version", o.Version)
+	if cfg.Auth.Mode == string(httpapi.ModeNone) {
+		ready(base + "/")
+	} else {
+		ready(s.auth.Link(base))
+	}
+
+	select {
+	case <-ctx.Done():
+		s.log.Info("stopping")
+	case err = <-served:
+		err = fmt.Errorf("serve: %w", err)
+	}
+	closed := make(chan error, 1)
+	go func() { closed <- s.Close() }()
+	select {
+	case cerr := <-closed:
+		return errors.Join(err, cerr)
+	case <-time.After(stopTime):
+		return errors.Join(err, fmt.Errorf("the stop took longer than %s", stopTime))
+	}
+}
+
+// reachable is the address by which this machine reaches a listener: one that listens on
+// every address is reached on loopback.
+func reachable(a net.Addr) string {
+	tcp, ok := a.(*net.TCPAddr)
+	if !ok || !tcp.IP.IsUnspecified() {
+		return a.String()
+	}
+	return net.JoinHostPort("localhost", fmt.Sprint(tcp.Port))
+}
+
+// pipe serves the API inside this process alone and returns how to reach it.
+func (s *Server) pipe() *http.Client {
+	l := &pipeListener{conns: make(chan net.Conn), done: make(chan struct{})}
+	httpd := s.api.Server()
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		_ = httpd.Serve(l) // it ends with the listener, by Close
+	}()
+	transport := &http.Transport{DialContext: l.dial}
+	s.started("pipe", func() error {
+		err := httpd.Close()
+		transport.CloseIdleConnections()
+		<-served
+		return err
+	})
+	return &http.Client{Transport: transport}
+}
+
+// pipeListener hands one end of a pipe to the server for every dial.
+type pipeListener struct {
+	conns chan net.Conn
+	done  chan struct{}
+}
+
+func (l *pipeListener) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	ours, theirs := net.Pipe()
+	select {
+	case l.conns <- theirs:
+		return ours, nil
+	case <-l.done:
+		return nil, net.ErrClosed
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+func (l *pipeListener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.conns:
+		return c, nil
+	case <-l.done:
+		return nil, io.EOF
+	}
+}
+
+// Close is called by the one http.Server that has the listener, which closes it once.
+func (l *pipeListener) Close() error {
+	close(l.done)
+	return nil
+}
+
+func (l *pipeListener) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "pipe"} }
+
+// ensureDir makes the data folder, for its owner alone.
+func ensureDir(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("data folder: %w", err)
+	}
+	if err := os.Chmod(dir, 0o700); err != nil {
+		return fmt.Errorf("data folder: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,72 @@
+package server
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/reprise-run/reprise/llm/replay"
+	"github.com/reprise-run/reprise/provider/rehearsal"
+)
+
+// Duration is written as 30s, 5m or 1h30m; 0 needs no unit. It is not negative.
+type Duration time.Duration
+
+// UnmarshalYAML reads a duration.
+func (d *Duration) UnmarshalYAML(n *yaml.Node) error {
+	v, err := time.ParseDuration(n.Value)
+	if n.Kind != yaml.ScalarNode || err != nil || v < 0 {
+		return wrong(n, "%q is not a duration; write it as 500ms, 30s or 1h30m", n.Value)
+	}
+	*d = Duration(v)
+	return nil
+}
+
+// Hold is written as replay.ParseHold reads it, or as a map of one: {for: 250ms}.
+type Hold replay.Hold
+
+// UnmarshalYAML reads a hold policy.
+func (h *Hold) UnmarshalYAML(n *yaml.Node) error {
+	text := n.Value
+	if n.Kind == yaml.MappingNode && len(n.Content) == 2 {
+		text = n.Content[0].Value + ": " + n.Content[1].Value
+	}
+	v, err := replay.ParseHold(text)
+	if err != nil {
+		return wrong(n, "%s", err)
+	}
+	*h = Hold(v)
+	return nil
+}
+
+// wrong is an error at a place in the file.
+func wrong(n *yaml.Node, format string, args ...any) error {
+	return &yaml.TypeError{Errors: []string{fmt.Sprintf("line %d: %s", n.Line, fmt.Sprintf(format, args...))}}
+}
+
+// ReadScripts reads a file of rehearsal scripts, a YAML list. Keys are those of the scripts'
+// JSON.
+func ReadScripts(path string) ([]rehearsal.Script, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read the scripts: %w", err)
+	}
+	var list []any
+	if err := yaml.Unmarshal(b, &list); err != nil {
+		return nil, located(path, err)
+	}
+	if b, err = json.Marshal(list); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	var scripts []rehearsal.Script
+	strict := json.NewDecoder(bytes.NewReader(b))
+	strict.DisallowUnknownFields()
+	if err := strict.Decode(&scripts); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return scripts, nil
+}
