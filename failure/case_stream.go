@@ -9,11 +9,10 @@ import (
 // recorded is what the frames of a recorded stream add up to. It reads just enough of each
 // dialect to tell how the stream ended; codecs read the rest.
 type recorded struct {
-	text     strings.Builder
-	content  bool   // something an observer would count as output
-	finish   string // why the model stopped
-	terminal bool   // the dialect's terminal event came
-	failed   string // the frame that reports an error
+	text    strings.Builder
+	content bool   // something an observer would count as output
+	finish  string // why the model stopped: the answer is complete, whatever frames are missing
+	failed  string // the frame that reports an error
 }
 
 // stream classifies recorded frames: an error that one of them reports, a stop reason that is
@@ -33,7 +32,7 @@ func (c *Case) stream(f Facts, h http.Header) *Failure {
 		return out
 	}
 	switch {
-	case !r.terminal || r.finish == "":
+	case r.finish == "":
 		return FromError(f, io.ErrUnexpectedEOF)
 	case !r.content:
 		out := f.fail()
@@ -45,10 +44,6 @@ func (c *Case) stream(f Facts, h http.Header) *Failure {
 }
 
 func (r *recorded) add(event, data string) {
-	if strings.TrimSpace(data) == "[DONE]" {
-		r.terminal = true
-		return
-	}
 	n, _ := parse(data)
 	kind := n.str("type")
 	if kind == "" {
@@ -61,12 +56,10 @@ func (r *recorded) add(event, data string) {
 	}
 	switch kind {
 	case "response.completed":
-		r.terminal, r.finish = true, "completed"
+		r.stop("completed")
 		r.content = r.content || len(resp.get("output").list()) > 0
 	case "response.incomplete":
-		r.terminal, r.finish = true, resp.get("incomplete_details").str("reason")
-	case "message_stop":
-		r.terminal = true
+		r.stop(resp.get("incomplete_details").str("reason"))
 	}
 	delta := n.get("delta")
 	r.say(delta.str("text"), delta.str("thinking"), delta.str("partial_json"))
@@ -86,14 +79,10 @@ func (r *recorded) add(event, data string) {
 			r.content = r.content || p.get("functionCall") != nil
 		}
 		r.stop(cand.str("finishReason"))
-		r.terminal = r.terminal || r.finish != ""
 	}
-	if b := n.get("promptFeedback").str("blockReason"); b != "" {
-		r.finish, r.terminal = b, true
-	}
+	r.stop(n.get("promptFeedback").str("blockReason"))
 	if n.str("done") == "true" {
 		r.stop("stop")
-		r.terminal = true
 	}
 	r.say(n.get("message").str("content"))
 }

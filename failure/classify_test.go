@@ -188,6 +188,99 @@ func TestRotation(t *testing.T) {
 	}
 }
 
+// TestDenied: a provider's own word that a retry is of no use denies it and leaves the class;
+// so does a certificate that a proxy does not trust.
+func TestDenied(t *testing.T) {
+	for _, c := range []struct {
+		status       int
+		header, body string
+		class        Class
+		retryable    bool
+	}{
+		{503, "X-Should-Retry: false", "", Overloaded, false},
+		{503, "X-Should-Retry: true", "", Overloaded, true},
+		{400, "X-Should-Retry: true", "", InvalidRequest, false},
+		{522, "", `{"error_name":"connection_timeout","status":522,"cloudflare_error":true,"retryable":false}`, Timeout, false},
+		{522, "", `{"error_name":"connection_timeout","status":522,"retryable":false}`, Timeout, true},
+		{502, "", "tls: failed to verify certificate: x509: certificate signed by unknown authority", Network, false},
+	} {
+		out := FromResponse(Facts{Phase: PhaseOpen, Now: now}, c.status, headers(c.header), []byte(c.body))
+		if out.Class != c.class || out.Retryable != c.retryable {
+			t.Errorf("%d %s %s: %v, retryable %v", c.status, c.header, c.body, out.Class, out.Retryable)
+		}
+	}
+}
+
+// TestGlob: patterns cover the whole text, and no hole is empty.
+func TestGlob(t *testing.T) {
+	for _, c := range []struct {
+		pattern, text string
+		want          bool
+	}{
+		{"a", "a", true}, {"a", "ab", false}, {"a", "", false}, {"a*b", "axb", true}, {"a*b", "ab", false}, {"a*b", "axbx", false},
+		{"*b", "ab", true}, {"*b", "b", false}, {"a*", "ab", true}, {"a*", "a", false}, {"a*b*c", "axbxc", true}, {"a*c", "abcbc", true},
+		{"*", "x", true}, {"*", "", false}, {"a {rest}", "a b c", true}, {"", "", true}, {"", "a", false},
+	} {
+		if got := compile(c.pattern).match(c.text, nil); got != c.want {
+			t.Errorf("%q and %q: %v", c.pattern, c.text, got)
+		}
+	}
+}
+
+// TestStreams: how a recorded stream ended. N56.
+func TestStreams(t *testing.T) {
+	chat := func(content, finish string) string {
+		return `{"choices":[{"delta":{"content":"` + content + `"},"finish_reason":` + finish + `}]}`
+	}
+	const call = `{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"c","function":{"name":"x","arguments":"{\"a"}}]}}]}`
+	for _, c := range []struct {
+		name   string
+		frames []string
+		class  Class
+	}{
+		{"nothing", nil, StreamInterrupted},
+		{"no end", []string{chat("hi", "null")}, StreamInterrupted},
+		{"done without a finish reason", []string{chat("hi", "null"), "[DONE]"}, StreamInterrupted},
+		{"half a tool call", []string{call}, StreamInterrupted},
+		{"an answer of nothing", []string{chat("", "null"), chat("", `"stop"`), "[DONE]"}, ServerError},
+		{"a tool call and nothing else", []string{call, chat("", `"tool_calls"`)}, Unknown},
+		{"a whole answer", []string{chat("hi", "null"), chat("", `"stop"`), "[DONE]"}, Unknown},
+		{"filtered", []string{chat("hi", "null"), chat("", `"content_filter"`), "[DONE]"}, ContentFiltered},
+		{"finish reason error", []string{chat("hi", "null"), chat("", `"error"`), "[DONE]"}, ServerError},
+		{"the overload told as the answer", []string{chat("The engine is currently overloaded, please try again later", "null"), chat("", `"stop"`)}, Overloaded},
+		{"incomplete by a filter", []string{`{"type":"response.incomplete","response":{"incomplete_details":{"reason":"content_filter"}}}`}, ContentFiltered},
+		{"failed without an error", []string{`{"type":"response.failed","response":{"status":"failed","error":null}}`}, ServerError},
+		{"completed", []string{`{"type":"response.output_text.delta","delta":"hi"}`, `{"type":"response.completed","response":{"status":"completed"}}`}, Unknown},
+		{"a refusal", []string{`{"type":"message_delta","delta":{"stop_reason":"refusal"}}`, `{"type":"message_stop"}`}, ContentFiltered},
+		{"a stop reason without message_stop", []string{`{"type":"content_block_delta","delta":{"text":"hi"}}`, `{"type":"message_delta","delta":{"stop_reason":"end_turn"}}`}, Unknown},
+		{"Gemini, malformed", []string{`{"candidates":[{"content":{"parts":[]},"finishReason":"MALFORMED_FUNCTION_CALL"}]}`}, ServerError},
+		{"Gemini, nothing", []string{`{"candidates":[{"content":{"parts":[{"text":""}]},"finishReason":"STOP"}]}`}, ServerError},
+		{"Gemini, blocked", []string{`{"promptFeedback":{"blockReason":"SAFETY"}}`}, ContentFiltered},
+		{"Ollama", []string{`{"message":{"content":"hi"},"done":false}`, `{"message":{"content":""},"done":true}`}, Unknown},
+		{"an error between", []string{chat("hi", "null"), `{"error":{"code":503,"message":"gone"}}`, chat("", `"error"`)}, Overloaded},
+	} {
+		in := struct {
+			Provider string              `json:"provider"`
+			Phase    Phase               `json:"phase"`
+			SSE      []map[string]string `json:"sse"`
+		}{"openai", PhaseStream, []map[string]string{}}
+		for _, f := range c.frames {
+			in.SSE = append(in.SSE, map[string]string{"data": f})
+		}
+		line, err := json.Marshal(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		recorded, err := ParseCase(line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out, _ := recorded.Classify(); out.Class != c.class {
+			t.Errorf("%s: %v by %q, want %v", c.name, out.Class, out.Rule, c.class)
+		}
+	}
+}
+
 // TestUnknownCode: F24. A code that no table knows is kept and grants nothing.
 func TestUnknownCode(t *testing.T) {
 	out := FromStream(Facts{Phase: PhaseStream}, []byte(`{"error":{"code":"please_retry","type":"transient_error","message":"Transient."}}`))

@@ -35,9 +35,9 @@ const (
 // context.Cause(ctx) rather than the error that a cancelled read returned. A *Failure is
 // returned as it is, also where it is the cause of a cancelled context.
 //
-// What never left this machine is NeverSent: a failed dial, look-up or handshake, and a
-// connection on which nothing was written. What the server says it did not process (HTTP/2
-// REFUSED_STREAM, a graceful GOAWAY for a later stream) is Refused. Else the caller's word
+// What never left this machine is NeverSent: a failed dial, look-up or handshake. What the
+// server says it did not process (HTTP/2 REFUSED_STREAM, a graceful GOAWAY for a later stream)
+// is Refused. Else the caller's word
 // stands. A connection that breaks in phase stream is stream_interrupted, before that network.
 func FromError(f Facts, err error) *Failure {
 	var known *Failure
@@ -107,9 +107,6 @@ func network(err error, f Facts) (Class, string, llm.Delivery) {
 		syntax    *json.SyntaxError
 	)
 	delivered := f.Delivered
-	if holds(err, "http.nothingWrittenError") {
-		delivered = llm.NeverSent
-	}
 	timedOut := errors.As(err, &timeout) && timeout.Timeout() || errors.Is(err, os.ErrDeadlineExceeded)
 	switch {
 	case errors.As(err, &verify), errors.As(err, &unknownCA), errors.As(err, &hostname), errors.As(err, &invalid), errors.As(err, &system):
@@ -143,7 +140,7 @@ func network(err error, f Facts) (Class, string, llm.Delivery) {
 	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
 		return Network, transportDial, llm.NeverSent
 	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ECONNABORTED),
-		errors.Is(err, net.ErrClosed), errors.As(err, &op), holds(err, "http.transportReadFromServerError"), isServerClosedIdle(err):
+		errors.Is(err, net.ErrClosed), errors.As(err, &op), isServerClosedIdle(err):
 		return Network, transportReset, delivered
 	case errors.As(err, &syntax):
 		return ServerError, "malformed", delivered

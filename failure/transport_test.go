@@ -57,6 +57,8 @@ func TestFromError(t *testing.T) {
 		{"reset in the answer", op("read", syscall.ECONNRESET), PhaseStream, StreamInterrupted, "reset", llm.MaybeAccepted},
 		{"broken pipe", post(op("write", syscall.EPIPE)), PhaseOpen, Network, "reset", llm.MaybeAccepted},
 		{"EOF before the answer", post(io.EOF), PhaseOpen, Network, "eof", llm.MaybeAccepted},
+		{"a dial in the stream's phase", op("dial", syscall.ECONNREFUSED), PhaseStream, Network, "dial", llm.NeverSent},
+		{"a certificate in the stream's phase", x509.UnknownAuthorityError{}, PhaseStream, Network, "certificate", llm.NeverSent},
 		{"EOF in the answer", io.ErrUnexpectedEOF, PhaseStream, StreamInterrupted, "eof", llm.MaybeAccepted},
 		{"refused stream", post(http2Stream{StreamID: 3, Code: http2RefusedStream}), PhaseOpen, Network, "http2_refused", llm.Refused},
 		{"stream reset", http2Stream{StreamID: 3, Code: 2}, PhaseStream, StreamInterrupted, "http2_reset", llm.MaybeAccepted},
@@ -160,6 +162,13 @@ func TestSockets(t *testing.T) {
 	expect("an unknown certificate", f, call(http.DefaultClient, secure.URL), Network, "certificate", llm.NeverSent)
 	expect("HTTP/2 stream reset", stream, call(secure.Client(), secure.URL), StreamInterrupted, "http2_reset", llm.MaybeAccepted)
 	expect("TLS to a plain port", f, call(secure.Client(), "https"+closed.URL[4:]), Network, "dial", llm.NeverSent)
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	hasty := &http.Client{Transport: &http.Transport{TLSHandshakeTimeout: 10 * time.Millisecond}}
+	expect("a handshake that nobody answers", f, call(hasty, "https://"+silent.Addr().String()), Timeout, "connect_timeout", llm.NeverSent)
 	plain := start(abort, false)
 	expect("TLS to a plain server", f, call(secure.Client(), "https"+plain.URL[4:]), Network, "tls", llm.NeverSent)
 }
@@ -177,5 +186,32 @@ func TestDelivery(t *testing.T) {
 	}
 	if got := FromResponse(Facts{Delivered: llm.NeverSent}, 503, nil, nil).Delivery(); got != llm.NeverSent {
 		t.Errorf("the caller's word is lost: %v", got)
+	}
+}
+
+// TestTransportText: the words of other clients' transport errors. What never got a
+// connection stays network, also where the client calls it a stream.
+func TestTransportText(t *testing.T) {
+	for _, c := range []struct {
+		text         string
+		open, stream Class
+	}{
+		{"read ECONNRESET", Network, StreamInterrupted},
+		{"socket hang up", Network, StreamInterrupted},
+		{"connect ECONNREFUSED 127.0.0.1:1", Network, Network},
+		{"getaddrinfo ENOTFOUND host", Network, Network},
+		{"something", Network, StreamInterrupted},
+		{"timeout of 60000ms exceeded", Timeout, Timeout},
+		{"The operation was aborted due to timeout", Timeout, Timeout},
+		{"AbortError: The user aborted a request.", Cancelled, Cancelled},
+		{"software caused connection abort", Network, StreamInterrupted},
+		{"unable to verify the first certificate", Network, Network},
+	} {
+		for phase, want := range map[Phase]Class{PhaseOpen: c.open, PhaseStream: c.stream} {
+			recorded := Case{Phase: phase, TransportError: c.text}
+			if out, _ := recorded.Classify(); out.Class != want {
+				t.Errorf("%q in %s: %v, want %v", c.text, phase, out.Class, want)
+			}
+		}
 	}
 }
