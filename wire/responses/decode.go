@@ -164,7 +164,10 @@ func (d *decoder) unknown(dst []llm.Event, e *event, data []byte) ([]llm.Event, 
 		if d.find("", e.outputIndex, e.itemID) != nil {
 			return dst, nil // its item has said so
 		}
-		return append(dst, llm.Event{Kind: llm.EventProviderTool, ID: string(e.itemID), Part: d.begin(), Name: toolName(name), Text: string(data)}), nil
+		if tool, _, ok := strings.Cut(name, "_call"); ok {
+			name = tool + "_call"
+		}
+		dst, _ = d.itemAdded(dst, scan.Int(e.outputIndex), &fields{kind: name, id: string(e.itemID), raw: data})
 	case detail == "delta":
 		dst = d.seal(dst, true)
 		return append(dst, llm.Event{Kind: llm.EventOpaque, Part: d.begin(), Name: name, Text: string(data)}), nil

@@ -304,13 +304,15 @@ func (d *decoder) seal(dst []llm.Event, followed bool) []llm.Event {
 	return it.close(d, dst, false)
 }
 
-// provided reports whether the provider runs what the item stands for.
+// provided reports whether the provider runs what the item stands for. Tools that a client may
+// run count too, as nothing in the item says who did.
 func provided(kind string) bool {
-	return strings.HasSuffix(kind, "_call") || strings.HasSuffix(kind, "_call_output") || strings.HasPrefix(kind, "mcp_")
+	return strings.HasSuffix(kind, "_call") || strings.HasSuffix(kind, "_output") ||
+		strings.HasPrefix(kind, "mcp_") || kind == "program"
 }
 
 func toolName(kind string) string {
-	kind, _, _ = strings.Cut(kind, "_call")
+	kind, _, _ = strings.Cut(strings.TrimSuffix(kind, "_output"), "_call")
 	return kind
 }
 
