@@ -79,9 +79,6 @@ func (r *reader) statement(query string) (*sql.Stmt, error) {
 	if r.conn == nil {
 		return nil, errOver
 	}
-	if err := r.ctx.Err(); err != nil {
-		return nil, err
-	}
 	return r.conn.prepare(r.ctx, query)
 }
 

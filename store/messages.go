@@ -19,7 +19,7 @@ COALESCE(s.run_id, ''), r.failure, r.recovery
 FROM messages m
 LEFT JOIN supersessions s ON s.message_id = m.id
 LEFT JOIN runs r ON r.id = m.run_id AND m.role <> 'operator' AND NOT EXISTS (
-  SELECT 1 FROM messages n WHERE n.run_id = m.run_id AND n.position > m.position AND n.role <> 'operator')
+  SELECT 1 FROM messages n WHERE n.run_id = m.run_id AND n.position > m.position)
 `
 
 func derivedFields(m *session.Message) []any {

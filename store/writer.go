@@ -38,9 +38,6 @@ func (s *Store) Update(ctx context.Context, d session.Durability, f func(tx sess
 	if d > session.Full {
 		return fmt.Errorf("unknown durability %d", d)
 	}
-	if err := ctx.Err(); err != nil {
-		return err
-	}
 	u := &update{ctx: ctx, full: d,
 		turn: make(chan *tx), ran: make(chan error, 1), done: make(chan error, 1)}
 	select {

@@ -5,8 +5,11 @@ import (
 	"errors"
 	"net/url"
 	"path/filepath"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"modernc.org/sqlite"
 
@@ -14,9 +17,9 @@ import (
 	"github.com/reprise-run/reprise/store"
 )
 
-// impatient opens a store that does not wait for other processes, with its own idea of what
-// a conflict is, and returns a second way into its file.
-func impatient(t *testing.T, conflict func(error) bool) (session.Store, *sql.DB) {
+// impatient opens a store that does not wait for other processes, in a dialect of its own,
+// and returns a second way into its file.
+func impatient(t *testing.T, d store.Dialect) (session.Store, *sql.DB) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "reprise.db")
 	dbs := make([]*sql.DB, 3)
@@ -27,8 +30,6 @@ func impatient(t *testing.T, conflict func(error) bool) (session.Store, *sql.DB)
 			t.Fatal(err)
 		}
 	}
-	d := dialect
-	d.Conflict = conflict
 	s, err := store.Open(t.Context(), dbs[0], dbs[1], d)
 	if err != nil {
 		t.Fatal(err)
@@ -43,7 +44,7 @@ func impatient(t *testing.T, conflict func(error) bool) (session.Store, *sql.DB)
 
 // Another process that writes costs an error at most; when it is gone the store goes on.
 func TestBusy(t *testing.T) {
-	s, raw := impatient(t, dialect.Conflict)
+	s, raw := impatient(t, dialect)
 	put := func(tx session.Tx) error { return tx.PutMeta("a", "1") }
 	c, err := raw.Conn(t.Context())
 	if err != nil {
@@ -73,10 +74,12 @@ func TestBusy(t *testing.T) {
 // of the error, and nothing of the lost one stays.
 func TestConflictRunsAgain(t *testing.T) {
 	var conflicts, runs atomic.Int64
-	s, _ := impatient(t, func(err error) bool {
+	d := dialect
+	d.Conflict = func(err error) bool {
 		var e *sqlite.Error
 		return errors.As(err, &e) && conflicts.Add(-1) >= 0
-	})
+	}
+	s, _ := impatient(t, d)
 	for _, swallow := range []bool{true, false} {
 		conflicts.Store(4) // each is asked about where it appears, and at the end of the group
 		runs.Store(0)
@@ -126,4 +129,92 @@ func TestConflictRunsAgain(t *testing.T) {
 	if err == nil || runs.Load() != 5 {
 		t.Fatalf("error %v after %d runs, want one after 5", err, runs.Load())
 	}
+}
+
+// One update that must survive a power loss makes its whole group do so, wherever it waits.
+func TestGroupDurability(t *testing.T) {
+	for _, c := range []struct {
+		group []session.Durability
+		want  string
+	}{
+		{[]session.Durability{session.Soft, session.Soft}, ""},
+		{[]session.Durability{session.Full, session.Soft}, "f"},
+		{[]session.Durability{session.Soft, session.Full, session.Soft}, "f"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			d := dialect
+			d.Begin[session.Full] = append(slices.Clone(d.Begin[session.Full]), `INSERT INTO meta (key, value)
+VALUES ('full', 'f') ON CONFLICT (key) DO UPDATE SET value = meta.value || 'f'`)
+			s, _ := impatient(t, d)
+			update := func(d session.Durability, f func(tx session.Tx) error) func() {
+				return func() {
+					if err := s.Update(t.Context(), d, f); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+			release := make(chan bool)
+			var wait sync.WaitGroup
+			wait.Go(update(session.Soft, func(session.Tx) error { <-release; return nil }))
+			synctest.Wait()
+			for _, d := range c.group {
+				wait.Go(update(d, func(session.Tx) error { return nil }))
+				synctest.Wait()
+			}
+			close(release)
+			wait.Wait()
+			var got string
+			update(session.Soft, func(tx session.Tx) (err error) {
+				if got, err = tx.Meta("full"); errors.Is(err, session.ErrNotFound) {
+					err = nil
+				}
+				return err
+			})()
+			if got != c.want {
+				t.Errorf("full commits of %v: %q, want %q", c.group, got, c.want)
+			}
+		})
+	}
+}
+
+// A group that is run again passes over a member whose caller has left in a panic.
+func TestConflictAfterPanic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var conflicts, runs atomic.Int64
+		d := dialect
+		d.Conflict = func(err error) bool { return err != nil && conflicts.Add(-1) >= 0 }
+		s, _ := impatient(t, d)
+		conflicts.Store(2)
+		release := make(chan bool)
+		var wait sync.WaitGroup
+		wait.Go(func() {
+			if err := s.Update(t.Context(), session.Soft, func(session.Tx) error { <-release; return nil }); err != nil {
+				t.Error(err)
+			}
+		})
+		synctest.Wait()
+		wait.Go(func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("the panic did not arrive")
+				}
+			}()
+			s.Update(t.Context(), session.Soft, func(session.Tx) error { panic("mine") })
+		})
+		synctest.Wait()
+		wait.Go(func() {
+			if err := s.Update(t.Context(), session.Soft, func(tx session.Tx) error {
+				if runs.Add(1) > 1 {
+					return tx.PutMeta("a", "1")
+				}
+				_, err := tx.InsertMessage(session.Message{ID: "msg_1", SessionID: "ses_1", Role: session.RoleReply})
+				return err
+			}); err != nil || runs.Load() != 2 {
+				t.Errorf("error %v after %d runs", err, runs.Load())
+			}
+		})
+		synctest.Wait()
+		close(release)
+		wait.Wait()
+	})
 }

@@ -59,7 +59,7 @@ func Run(t *testing.T, create Create) {
 		{"Snapshot", snapshot},
 		{"OverTransaction", overTransaction},
 		{"Panic", panics},
-		{"ContextOfReader", contextOfReader},
+		{"Contexts", contexts},
 		{"Close", closing},
 		{"OpenTogether", openTogether},
 	} {
