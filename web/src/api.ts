@@ -1,0 +1,60 @@
+import type { Attempt, Message, ModelList, Part, Receipt, Run, Session } from './types';
+
+/** An answer that is an error, or no answer (status 0). */
+export class ApiError extends Error {
+  constructor(
+    readonly status: number,
+    readonly code: string,
+    message: string,
+    readonly details: unknown,
+  ) {
+    super(message);
+  }
+}
+
+/** A new key for a request that may be repeated: every repeat of one act carries the same. */
+export const newKey = (): string => crypto.randomUUID();
+
+async function call<T>(method: string, path: string, body?: unknown, key?: string): Promise<T> {
+  const headers: Record<string, string> = { Accept: 'application/json' };
+  if (body !== undefined) headers['Content-Type'] = 'application/json';
+  if (key) headers['Idempotency-Key'] = key;
+  let response: Response;
+  try {
+    response = await fetch(path, { method, headers, body: body === undefined ? null : JSON.stringify(body), signal: AbortSignal.timeout(30_000) });
+  } catch {
+    throw new ApiError(0, 'unreachable', 'The server did not answer.', null);
+  }
+  const text = await response.text();
+  let json: unknown = null;
+  try {
+    json = text ? JSON.parse(text) : null;
+  } catch {
+    throw new ApiError(response.status, 'unreadable', `The server answered ${response.status} with something that is not JSON.`, null);
+  }
+  if (!response.ok) {
+    const e = (json as { error?: { code?: string; message?: string; details?: unknown } } | null)?.error;
+    throw new ApiError(response.status, e?.code ?? 'unknown', e?.message ?? `The server answered ${response.status}.`, e?.details);
+  }
+  return json as T;
+}
+
+const said = (text: string): { parts: Part[] } => ({ parts: [{ kind: 'text', text }] });
+const session = (sid: string) => `/api/v1/sessions/${encodeURIComponent(sid)}`;
+const run = (sid: string, rid: string) => `${session(sid)}/runs/${encodeURIComponent(rid)}`;
+const pending = (sid: string, mid: string) => `${session(sid)}/pending/${encodeURIComponent(mid)}`;
+
+export const login = (secret: string) => call<unknown>('POST', '/auth/launch', { secret });
+export const listModels = () => call<ModelList>('GET', '/api/v1/models');
+export const createSession = (model: string) => call<Session>('POST', '/api/v1/sessions', model ? { model } : {});
+export const setModel = (sid: string, model: string) => call<Session>('PATCH', session(sid), { model });
+export const post = (sid: string, text: string, key: string) => call<Receipt>('POST', `${session(sid)}/messages`, said(text), key);
+export const regenerate = (sid: string, mid: string, revision: number, confirm_effects: boolean, key: string) =>
+  call<Receipt>('POST', `${session(sid)}/messages/${encodeURIComponent(mid)}/regenerate`, { revision, confirm_effects }, key);
+export const cancel = (sid: string, rid: string) => call<Run>('POST', `${run(sid, rid)}/cancel`);
+export const resume = (sid: string, rid: string, key: string) => call<Receipt>('POST', `${run(sid, rid)}/resume`, undefined, key);
+export const attempts = (sid: string, rid: string) => call<{ attempts: Attempt[] }>('GET', `${run(sid, rid)}/attempts`);
+export const history = (sid: string) => call<{ messages: Message[] }>('GET', `${session(sid)}/messages?superseded=true`);
+export const editPending = (sid: string, mid: string, text: string) => call<unknown>('PATCH', pending(sid, mid), said(text));
+export const removePending = (sid: string, mid: string) => call<unknown>('DELETE', pending(sid, mid));
+export const sendNow = (sid: string, mid: string) => call<Receipt>('POST', `${pending(sid, mid)}/send-now`);

@@ -1,0 +1,8 @@
+import { render } from 'preact';
+import { Store } from './store';
+import './style.css';
+import { Root } from './ui/app';
+
+const store = new Store();
+render(<Root store={store} />, document.getElementById('root')!);
+void store.start();

@@ -1,0 +1,174 @@
+import { fold, nothing, type Folded } from './output';
+import { ended, type Attempt, type Message, type Output, type Pending, type Progress, type Run, type ServerEvent, type Session, type Snapshot, type System, type ToolCall } from './types';
+
+// What the server has said, as a pure reduction of its events. Nothing here is a guess of the
+// page: what the operator does shows when the server confirms it.
+
+export interface State {
+  sessions: Record<string, Session>;
+  system: System | null;
+  focus: Focus | null; // the session that the stream was asked for
+  clock: number; // what to add to this machine's time for the server's, in milliseconds
+  gap: boolean; // output was missed: only a new snapshot helps
+}
+
+export interface Focus {
+  id: string;
+  messages: Message[]; // in the model's context, by position
+  pending: Pending[];
+  attempts: Attempt[]; // of the last run, as far as they were told
+  calls: ToolCall[];
+  live: Live | null;
+  progress: Progress | null;
+  superseded: Record<string, number>; // anchor → messages, of what this page saw happen
+  heard: number; // when the run last showed life, this machine's time
+}
+
+/** Output that no committed message holds yet. */
+export interface Live {
+  run: string;
+  generation: number;
+  seq: number;
+  steps: LiveStep[];
+}
+
+export interface LiveStep extends Folded {
+  step: number;
+}
+
+export const empty: State = { sessions: {}, system: null, focus: null, clock: 0, gap: false };
+
+/** Gives the state after an event. now is this machine's time; the same object means that nothing changed. */
+export function reduce(state: State, event: ServerEvent, now: number): State {
+  switch (event.type) {
+    case 'snapshot':
+      return event.snapshot ? fromSnapshot(state, event.snapshot, now) : state;
+    case 'system':
+      return event.system ? { ...state, system: event.system, clock: event.system.now - now } : state;
+    case 'output':
+      return withFocus(state, event.session_id, (f) => output(state, f, event.output!, now));
+    case 'progress':
+      return withFocus(state, event.session_id, (f) => ({
+        ...state,
+        focus: { ...f, progress: event.progress!.characters > 0 || event.progress!.call ? event.progress! : null, heard: now },
+      }));
+    default:
+      return lifecycle(state, event, now);
+  }
+}
+
+function fromSnapshot(state: State, s: Snapshot, now: number): State {
+  const sessions: Record<string, Session> = {};
+  for (const one of s.sessions ?? []) sessions[one.id] = one;
+  let focus: Focus | null = null;
+  if (s.session) {
+    sessions[s.session.id] = s.session;
+    const was = state.focus?.id === s.session.id ? state.focus : null;
+    focus = {
+      id: s.session.id,
+      messages: s.messages ?? [],
+      pending: s.pending ?? [],
+      attempts: s.attempts ?? [],
+      calls: s.tool_calls ?? [],
+      live: s.output ? begin(s.output) : null,
+      progress: null,
+      superseded: was?.superseded ?? {},
+      heard: now,
+    };
+  }
+  return { sessions, system: s.system, focus, clock: s.system.now - now, gap: false };
+}
+
+function begin(o: Output): Live {
+  return { run: o.run_id, generation: o.generation, seq: o.seq, steps: [{ step: o.step, ...fold(nothing, o.events ?? []) }] };
+}
+
+function withFocus(state: State, session: string | undefined, f: (focus: Focus) => State): State {
+  return state.focus && (!session || state.focus.id === session) ? f(state.focus) : state;
+}
+
+function output(state: State, f: Focus, o: Output, now: number): State {
+  const put = (live: Live): State => ({ ...state, focus: { ...f, live, progress: null, heard: now } });
+  const committed = f.messages.some((m) => m.run_id === o.run_id && m.role === 'reply' && m.step >= o.step);
+  const live = f.live;
+  if (!live || live.run !== o.run_id || live.generation < o.generation) {
+    return committed ? state : put(begin(o));
+  }
+  if (live.generation > o.generation || o.seq <= live.seq) return state;
+  if (o.seq > live.seq + 1) return { ...state, gap: true };
+  if (committed) return put({ ...live, seq: o.seq });
+  const last = live.steps.at(-1);
+  const steps =
+    last?.step === o.step
+      ? [...live.steps.slice(0, -1), { step: o.step, ...fold(last, o.events ?? []) }]
+      : [...live.steps, { step: o.step, ...fold(nothing, o.events ?? []) }];
+  return put({ ...live, seq: o.seq, steps });
+}
+
+function lifecycle(state: State, event: ServerEvent, now: number): State {
+  const id = event.session_id ?? event.session?.id ?? '';
+  const known = state.sessions[id];
+  if (known && event.revision && event.revision <= known.revision) return state;
+  let session = event.session ?? known;
+  if (!session) return state; // a session that this page was never told of
+  if (event.session && !event.session.last_run && known?.last_run) session = { ...session, last_run: known.last_run, state: known.state };
+  const at = event.at ?? session.updated_at;
+  session = { ...session, revision: event.revision ?? session.revision, updated_at: Math.max(at, session.updated_at) };
+  if (event.run) session = withRun(session, event.run);
+  const sessions = { ...state.sessions, [id]: session };
+  if (session.archived) delete sessions[id];
+  const focus = state.focus?.id === id ? focused(state.focus, event, session, now) : state.focus;
+  return { ...state, sessions, focus };
+}
+
+// A run that begins is the session's last one; one that ends is only if no newer one began.
+function withRun(s: Session, run: Run): Session {
+  if (ended(run) && s.last_run && s.last_run.id !== run.id && !ended(s.last_run)) return s;
+  const state = run.state === 'queued' || run.state === 'running' ? run.state : 'idle';
+  return { ...s, last_run: run, state };
+}
+
+function focused(f: Focus, event: ServerEvent, session: Session, now: number): Focus {
+  switch (event.type) {
+    case 'message': {
+      const m = event.message!;
+      const messages = [...f.messages.filter((o) => o.id !== m.id), m].sort((a, b) => a.position - b.position);
+      const live = f.live && m.role === 'reply' && f.live.run === m.run_id ? without(f.live, m.step) : f.live;
+      return { ...f, messages, live, pending: f.pending.filter((p) => p.message_id !== m.id) };
+    }
+    case 'run': {
+      const run = event.run!;
+      if (session.last_run?.id !== run.id) return f;
+      const same = f.attempts[0]?.run_id === run.id;
+      const kept = f.calls.filter((c) => c.run_id === run.id);
+      return { ...f, attempts: same ? f.attempts : [], calls: kept, progress: null, heard: now };
+    }
+    case 'attempt': {
+      const a = event.attempt!;
+      const others = f.attempts.filter((o) => o.run_id === a.run_id && o.id !== a.id);
+      return { ...f, attempts: [...others, a].sort((x, y) => x.number - y.number), progress: null, heard: now };
+    }
+    case 'tool_call': {
+      const c = event.tool_call!;
+      const others = f.calls.filter((o) => !(o.run_id === c.run_id && o.step === c.step && o.call_id === c.call_id));
+      return { ...f, calls: [...others, c], heard: now };
+    }
+    case 'pending':
+      return { ...f, pending: event.pending ?? [] };
+    case 'superseded': {
+      const { anchor, by, messages } = event.superseded!;
+      const gone = new Set(messages ?? []);
+      return {
+        ...f,
+        messages: f.messages.filter((m) => !gone.has(m.id)),
+        live: f.live?.run === by ? f.live : null,
+        superseded: { ...f.superseded, [anchor]: (f.superseded[anchor] ?? 0) + gone.size },
+      };
+    }
+  }
+  return f;
+}
+
+function without(live: Live, step: number): Live {
+  return { ...live, steps: live.steps.filter((s) => s.step > step) };
+}

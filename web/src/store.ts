@@ -1,0 +1,251 @@
+import * as api from './api';
+import { ApiError, newKey } from './api';
+import { empty, reduce, type State } from './state';
+import { EventStream, type Link } from './stream';
+import { ended, type Message, type ModelList, type ServerEvent, type Session } from './types';
+
+// The page's one store: the server's state as it was told, and what only the page knows. It
+// repaints at most thirty times a second, however many events arrive.
+
+export type Route = { name: 'home' } | { name: 'new' } | { name: 'session'; id: string };
+
+export interface Effect {
+  call_id: string;
+  name: string;
+  arguments: string;
+  state: string;
+  started_at: number;
+}
+
+export interface Ask {
+  message: Message; // the operator message to answer anew
+  effects: Effect[];
+  later: number; // operator messages behind it
+}
+
+export interface App {
+  server: State;
+  route: Route;
+  link: Link;
+  models: ModelList | null;
+  stopping: Record<string, boolean>; // runs that this page asked to stop, until the server confirms
+  error: string; // of the last act that was refused or not delivered
+  ask: Ask | null;
+  drawer: string; // the run whose attempts are shown; empty: closed
+  history: Message[] | null; // superseded messages, where they were asked for
+}
+
+const paint = 1000 / 30;
+
+export class Store {
+  app: App = {
+    server: empty, route: { name: 'home' }, link: { kind: 'connecting' }, models: null,
+    stopping: {}, error: '', ask: null, drawer: '', history: null,
+  };
+  #listeners = new Set<() => void>();
+  #stream: EventStream;
+  #due = 0;
+  #painted = 0;
+
+  constructor() {
+    this.#stream = new EventStream({
+      onFrames: (frames) => this.receive(frames.map((f) => JSON.parse(f.data) as ServerEvent)),
+      onLink: (link) => this.#set({ link }),
+    });
+  }
+
+  subscribe(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  #set(change: Partial<App>): void {
+    this.app = { ...this.app, ...change };
+    if (this.#due) return;
+    const wait = Math.max(0, this.#painted + paint - performance.now());
+    this.#due = window.setTimeout(() => {
+      this.#due = 0;
+      this.#painted = performance.now();
+      for (const l of this.#listeners) l();
+    }, wait);
+  }
+
+  receive(events: ServerEvent[]): void {
+    const now = Date.now();
+    let server = this.app.server;
+    for (const e of events) server = reduce(server, e, now);
+    if (server.gap) this.#stream.again();
+    this.#set({ server });
+  }
+
+  // Where the page is.
+
+  async start(): Promise<void> {
+    const launch = /^#launch=(.+)$/.exec(location.hash)?.[1];
+    if (launch) {
+      // The secret leaves the address before anything else can read it.
+      history.replaceState(null, '', location.pathname);
+      try {
+        await api.login(decodeURIComponent(launch));
+      } catch (e) {
+        // A used link does no harm where the browser is signed in already: the stream finds out.
+        if (!(e instanceof ApiError) || e.status === 0) this.#set({ error: 'The server did not answer.' });
+      }
+    }
+    window.addEventListener('popstate', () => this.#arrive());
+    this.#arrive();
+    void this.#loadModels();
+  }
+
+  go(path: string): void {
+    if (path !== location.pathname) history.pushState(null, '', path);
+    this.#arrive();
+  }
+
+  #arrive(): void {
+    const id = /^\/s\/([^/]+)$/.exec(location.pathname)?.[1];
+    const route: Route = id ? { name: 'session', id: decodeURIComponent(id) } : location.pathname === '/new' ? { name: 'new' } : { name: 'home' };
+    this.#set({ route, error: '', ask: null, drawer: '', history: null });
+    this.#stream.follow(route.name === 'session' ? route.id : '');
+  }
+
+  async #loadModels(): Promise<void> {
+    try {
+      this.#set({ models: await api.listModels() });
+    } catch {
+      // Without the list the picker shows the session's model alone; the stream tells of the connection.
+    }
+  }
+
+  reconnect(): void {
+    this.#stream.retry();
+    if (!this.app.models) void this.#loadModels();
+  }
+
+  // What the operator does. Each act resolves to whether the server took it.
+
+  session(): Session | undefined {
+    const { route, server } = this.app;
+    return route.name === 'session' ? server.sessions[route.id] : undefined;
+  }
+
+  async #act(f: () => Promise<unknown>): Promise<boolean> {
+    try {
+      await f();
+      if (this.app.error) this.#set({ error: '' });
+      return true;
+    } catch (e) {
+      this.#refused(e);
+      return false;
+    }
+  }
+
+  #refused(e: unknown): void {
+    if (!(e instanceof ApiError)) throw e;
+    if (e.status === 401) this.#set({ link: { kind: 'signed-out' } });
+    else this.#set({ error: e.message });
+  }
+
+  /** Posts to the session on screen, or to a new one. The key stays the same while the text is not delivered. */
+  send(text: string, key: string, model = ''): Promise<boolean> {
+    return this.#act(async () => {
+      const open = this.session();
+      const id = open?.id ?? (await api.createSession(model)).id;
+      await api.post(id, text, key);
+      if (!open) this.go(`/s/${id}`);
+    });
+  }
+
+  async stop(): Promise<void> {
+    const s = this.session();
+    const run = s?.last_run;
+    if (!s || !run || ended(run) || this.app.stopping[run.id]) return;
+    this.#set({ stopping: { ...this.app.stopping, [run.id]: true } });
+    try {
+      const after = await api.cancel(s.id, run.id);
+      if (ended(after)) this.#stopped(run.id);
+    } catch (e) {
+      this.#stopped(run.id);
+      this.#refused(e);
+      if (e instanceof ApiError && e.status === 0) this.#set({ error: 'Stop was not delivered. The run may still be going.' });
+    }
+  }
+
+  #stopped(run: string): void {
+    const { [run]: _, ...stopping } = this.app.stopping;
+    this.#set({ stopping });
+  }
+
+  /** Answers a message anew; asks first where something could be missed. confirmed is the question that was answered. */
+  async regenerate(message: Message, confirmed?: Ask): Promise<void> {
+    const s = this.session();
+    if (!s) return;
+    const later = this.app.server.focus?.messages.filter((m) => m.role === 'operator' && m.position > message.position).length ?? 0;
+    if (later > 0 && !confirmed) {
+      this.#set({ ask: { message, effects: [], later } });
+      return;
+    }
+    this.#set({ ask: null });
+    try {
+      // Only effects that were listed are confirmed: the server names all of them.
+      await api.regenerate(s.id, message.id, s.revision, (confirmed?.effects.length ?? 0) > 0, newKey());
+      this.#set({ error: '', history: null });
+    } catch (e) {
+      if (e instanceof ApiError && e.code === 'effects_not_confirmed') {
+        const effects = (e.details as { effects?: Effect[] } | null)?.effects ?? [];
+        this.#set({ ask: { message, effects, later } });
+      } else if (e instanceof ApiError && e.code === 'stale_revision') {
+        this.#set({ error: 'The session has moved on. Look again, then repeat.' });
+      } else this.#refused(e);
+    }
+  }
+
+  dismissAsk(): void {
+    this.#set({ ask: null });
+  }
+
+  resume(run: string): Promise<boolean> {
+    const id = this.session()!.id;
+    return this.#act(() => api.resume(id, run, newKey()));
+  }
+
+  setModel(model: string): Promise<boolean> {
+    const id = this.session()!.id;
+    return this.#act(() => api.setModel(id, model));
+  }
+
+  editPending(mid: string, text: string): Promise<boolean> {
+    const id = this.session()!.id;
+    return this.#act(() => api.editPending(id, mid, text));
+  }
+
+  removePending(mid: string): Promise<boolean> {
+    const id = this.session()!.id;
+    return this.#act(() => api.removePending(id, mid));
+  }
+
+  sendNow(mid: string): Promise<boolean> {
+    const id = this.session()!.id;
+    return this.#act(() => api.sendNow(id, mid));
+  }
+
+  showAttempts(run: string): void {
+    this.#set({ drawer: run });
+  }
+
+  dismissError(): void {
+    this.#set({ error: '' });
+  }
+
+  async showSuperseded(): Promise<void> {
+    const id = this.session()!.id;
+    await this.#act(async () => {
+      const { messages } = await api.history(id);
+      this.#set({ history: messages.filter((m) => m.superseded_by) });
+    });
+  }
+
+  hideSuperseded(): void {
+    this.#set({ history: null });
+  }
+}

@@ -1,0 +1,14 @@
+import type { Part, Run } from './api.gen';
+
+// The JSON of the API. Times are milliseconds since 1970 (absent: none) but for those of
+// failures and decisions inside attempts, which are RFC 3339.
+
+export type {
+  Attempt, Chain, Decision, Event as ServerEvent, Failure, Message, Model, ModelList, Output, OutputEvent as StreamEvent, Part, Pending, Progress,
+  ProviderFailure, Receipt, Recovery, Run, Session, Snapshot, System, ToolCall,
+} from './api.gen';
+
+export const ended = (run?: Run): boolean => !!run && run.state !== 'queued' && run.state !== 'running';
+
+export const textOf = (parts: Part[] | null | undefined): string =>
+  (parts ?? []).filter((p) => p.kind === 'text').map((p) => p.text ?? '').join('\n\n');

@@ -1,0 +1,126 @@
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { announce, type Said } from '../announce';
+import type { App, Store } from '../store';
+import { ended } from '../types';
+import { AskDialog } from './ask';
+import { Banner } from './banner';
+import { Conversation } from './conversation';
+import { Drawer } from './drawer';
+import { useApp, useMedia } from './hooks';
+import { Mark } from './icons';
+import { SessionList } from './list';
+import { NewSession } from './new';
+
+export function Root({ store }: { store: Store }) {
+  const app = useApp(store);
+  const narrow = useMedia('(max-width: 720px)');
+  const [hint, setHint] = useState('');
+  useKeys(store, setHint);
+  const { route, server } = app;
+  useEffect(() => {
+    if (route.name !== 'session') document.title = 'Reprise';
+  }, [route.name]);
+  // On a phone the list and the rest are separate screens; without sessions there is no list to show.
+  const first = route.name === 'home' && server.system !== null && Object.keys(server.sessions).length === 0;
+  const list = route.name === 'home' && !first;
+  const signedOut = app.link.kind === 'signed-out';
+  return (
+    <>
+      <Announcer app={app} hint={hint} />
+      {signedOut ? (
+        <SignedOut />
+      ) : (
+        <div class="app">
+          <Banner store={store} app={app} />
+          {(!narrow || list) && <SessionList store={store} app={app} alone={narrow} />}
+          {(!narrow || !list) && (
+            <main class="main" inert={narrow && app.drawer !== ''}>
+              {route.name === 'session' ? <Conversation store={store} app={app} id={route.id} /> : <NewSession store={store} app={app} />}
+              {hint && <p class="hint">{hint}</p>}
+            </main>
+          )}
+          {app.drawer && <Drawer key={app.drawer} store={store} app={app} />}
+          {app.ask && <AskDialog key={app.ask.effects.length} store={store} app={app} ask={app.ask} />}
+        </div>
+      )}
+    </>
+  );
+}
+
+function SignedOut() {
+  return (
+    <main class="plain-screen">
+      <Mark />
+      <h1>Signed out</h1>
+      <p>
+        Open a fresh link to sign in: run <code>reprise link</code> in a terminal on the server, or start the server again. Your drafts are kept on this device.
+      </p>
+    </main>
+  );
+}
+
+/** One polite and one assertive node, always in the page. */
+function Announcer({ app, hint }: { app: App; hint: string }) {
+  const before = useRef(app.server);
+  const [said, setSaid] = useState<Said>({});
+  useEffect(() => {
+    const now = announce(before.current, app.server);
+    before.current = app.server;
+    if (now.status || now.alert) setSaid(now);
+  }, [app.server]);
+  const alert = app.link.kind === 'signed-out' ? 'Signed out. Your drafts are kept.' : app.error || said.alert || '';
+  return (
+    <>
+      <div class="hidden" role="status">
+        {hint || said.status || ''}
+      </div>
+      <div class="hidden" role="alert">
+        {alert}
+      </div>
+    </>
+  );
+}
+
+function useKeys(store: Store, setHint: (hint: string) => void): void {
+  useEffect(() => {
+    let armed = 0;
+    const disarm = () => {
+      clearTimeout(armed);
+      armed = 0;
+      setHint('');
+    };
+    const press = (e: KeyboardEvent) => {
+      if (e.defaultPrevented || document.querySelector('dialog[open]')) return;
+      const target = e.target as HTMLElement;
+      const typing = target.matches('input, textarea, select');
+      if (e.key === 'Escape') {
+        if (store.app.drawer) return store.showAttempts('');
+        const run = store.session()?.last_run;
+        if (!run || ended(run)) return;
+        // A draft in the box may be what the key was meant for: the first press only warns.
+        if (armed === 0 && target instanceof HTMLTextAreaElement && target.value.trim() !== '') {
+          armed = window.setTimeout(disarm, 3000);
+          setHint('Press Esc again to stop');
+          return;
+        }
+        disarm();
+        void store.stop();
+        return;
+      }
+      if (typing || e.ctrlKey || e.metaKey || e.altKey) return;
+      const session = store.session();
+      const focus = store.app.server.focus;
+      if (!session || !focus) return;
+      if (e.key === 'r' && (!session.last_run || ended(session.last_run))) {
+        const last = focus.messages.findLast((m) => m.role === 'operator');
+        if (last) void store.regenerate(last);
+      }
+      if (e.key === 'a' && session.last_run) store.showAttempts(store.app.drawer ? '' : session.last_run.id);
+    };
+    document.addEventListener('keydown', press);
+    return () => {
+      document.removeEventListener('keydown', press);
+      clearTimeout(armed);
+    };
+  }, [store]);
+}

@@ -1,0 +1,193 @@
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
+import type { App, Store } from '../store';
+import { ended, type Session } from '../types';
+import { phase, turns, type Phase } from '../view';
+import { characters, className, duration, modelName } from '../words';
+import { Composer } from './composer';
+import { useNow } from './hooks';
+import { Icon } from './icons';
+import { Link } from './link';
+import { Queue } from './queue';
+import { TurnView } from './turn';
+
+/** One session: its log, its queue and the composer. */
+export function Conversation({ store, app, id }: { store: Store; app: App; id: string }) {
+  const focus = app.server.focus?.id === id ? app.server.focus : null;
+  const session = app.server.sessions[id];
+  const run = session?.last_run;
+  const active = !!run && !ended(run);
+  const now = useNow(app.server.clock, active ? 200 : 0);
+  if (app.link.kind === 'missing') return <Missing store={store} />;
+  const p = phase(focus, session, now);
+  const all = focus ? turns(focus, session) : [];
+  return (
+    <>
+      <Header store={store} session={session} phase={p} now={now} heard={(focus?.heard ?? 0) + app.server.clock} />
+      <Log id={id} change={focus}>
+        {!focus && <p class="log-note">Loading…</p>}
+        {focus && all.length === 0 && <p class="log-note">Nothing has been said yet.</p>}
+        {all.map((t) => (
+          <TurnView key={t.key} store={store} turn={t} calls={focus!.calls} active={active} history={app.history} now={now} />
+        ))}
+        {active && <RunLine phase={p} session={session} now={now} />}
+      </Log>
+      <footer class="foot">
+        {app.error && <Refused store={store} text={app.error} />}
+        {focus && <Queue store={store} pending={focus.pending} paused={!!session?.paused} />}
+        <Composer store={store} app={app} id={id} model={session?.model ?? ''} onModel={(m) => void store.setModel(m)} />
+      </footer>
+    </>
+  );
+}
+
+export function Refused({ store, text }: { store: Store; text: string }) {
+  return (
+    <p class="refused">
+      {text}
+      <button type="button" class="text" onClick={() => store.dismissError()}>
+        Dismiss
+      </button>
+    </p>
+  );
+}
+
+function Missing({ store }: { store: Store }) {
+  return (
+    <div class="plain-screen">
+      <h1>There is no such session</h1>
+      <p>It may have been archived, or the link is not complete.</p>
+      <Link store={store} to="/" class="button">
+        All sessions
+      </Link>
+    </div>
+  );
+}
+
+function Header({ store, session, phase: p, now, heard }: { store: Store; session: Session | undefined; phase: Phase; now: number; heard: number }) {
+  const run = session?.last_run;
+  const title = session?.title || 'New session';
+  useEffect(() => {
+    document.title = `${p.kind === 'idle' ? '' : '● '}${title} · Reprise`;
+  }, [title, p.kind === 'idle']);
+  const words = phaseWords(p, now);
+  const quiet = Math.floor((now - heard) / 1000);
+  const silent = p.kind === 'connecting' || p.kind === 'thinking' || p.kind === 'writing' || p.kind === 'holding';
+  return (
+    <header class="head">
+      <Link store={store} to="/" class="back" aria-label="All sessions">
+        <Icon name="back" />
+      </Link>
+      <h1>{title}</h1>
+      {session && <span class="head-model">{modelName(session.model)}</span>}
+      <span class="head-status">
+        {words && (
+          <>
+            <Icon name={p.kind === 'waiting' ? 'waiting' : p.kind === 'queued' ? 'queued' : 'running'} />
+            <span>
+              {words}
+              {run?.started_at && p.kind !== 'waiting' && p.kind !== 'stopping' && ` · ${Math.max(0, Math.floor((now - run.started_at) / 1000))} s`}
+              {silent && quiet >= 10 && <span class="silent"> · silent {quiet} s</span>}
+            </span>
+          </>
+        )}
+      </span>
+    </header>
+  );
+}
+
+function phaseWords(p: Phase, now: number): string {
+  switch (p.kind) {
+    case 'idle':
+      return '';
+    case 'tool':
+      return `running ${p.name}`;
+    case 'waiting':
+      return `waiting ${duration(p.until - now)}`;
+    case 'stopping':
+      return 'stopping…';
+  }
+  return p.kind;
+}
+
+/** What the run is doing while its reply shows nothing of it. */
+function RunLine({ phase: p, session, now }: { phase: Phase; session: Session | undefined; now: number }) {
+  switch (p.kind) {
+    case 'queued':
+      return <p class="runline">Queued. It starts as soon as a place is free.</p>;
+    case 'connecting':
+      return (
+        <p class="runline">
+          <Icon name="running" />
+          Waiting for {modelName(session?.last_run?.model ?? '')}
+        </p>
+      );
+    case 'holding':
+      return (
+        <p class="runline">
+          <Icon name="running" />
+          <span>
+            {p.call ? 'Preparing a tool call' : 'Receiving'}, not shown until this attempt is safe to show · <span class="number">{characters(p.characters)}</span>
+          </span>
+        </p>
+      );
+    case 'waiting': {
+      const { decision, failure, number } = p.attempt;
+      const left = Math.max(0, p.until - now);
+      return (
+        <div class="runline backoff">
+          <Icon name="waiting" />
+          <span>
+            {modelName(p.attempt.model)}: {className(decision!.class)}
+            {failure?.status && failure.status !== 200 ? ` (${failure.status})` : ''}. Nothing had been shown. Trying again in{' '}
+            <span role="timer" class="number">
+              {duration(left)}
+            </span>
+          </span>
+          <span class="backoff-number">attempt {number + 1}</span>
+        </div>
+      );
+    }
+    case 'stopping':
+      return <p class="runline">Stopping…</p>;
+  }
+  return null;
+}
+
+/** The scroll box of the log: it follows the end while the reader is there, and never moves otherwise. */
+function Log({ id, change, children }: { id: string; change: unknown; children: preact.ComponentChildren }) {
+  const box = useRef<HTMLDivElement>(null);
+  const following = useRef(true);
+  const [behind, setBehind] = useState(false);
+  useLayoutEffect(() => {
+    following.current = true;
+    setBehind(false);
+  }, [id]);
+  useLayoutEffect(() => {
+    const b = box.current!;
+    if (following.current) b.scrollTop = b.scrollHeight;
+    else setBehind(true);
+  }, [change]);
+  const scrolled = () => {
+    const b = box.current!;
+    following.current = b.scrollHeight - b.scrollTop - b.clientHeight < 32;
+    if (following.current) setBehind(false);
+  };
+  const end = () => {
+    following.current = true;
+    setBehind(false);
+    box.current!.scrollTop = box.current!.scrollHeight;
+  };
+  return (
+    <div class="log-frame">
+      <div class="log" role="log" aria-live="off" aria-label="Conversation" tabIndex={0} ref={box} onScroll={scrolled}>
+        <div class="column">{children}</div>
+      </div>
+      {behind && (
+        <button type="button" class="button new-output" onClick={end}>
+          <Icon name="down" />
+          New output
+        </button>
+      )}
+    </div>
+  );
+}

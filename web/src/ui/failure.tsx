@@ -1,0 +1,95 @@
+import type { Store } from '../store';
+import type { Failure, Message, Recovery } from '../types';
+import { headline, nextStep, safeToRepeat, worthRetrying, type Verdict } from '../words';
+import { Icon } from './icons';
+
+interface Props {
+  store: Store;
+  failure: Failure;
+  recovery: Recovery;
+  message: Message | null;
+  runId: string;
+  last: boolean;
+  shown: number;
+  now: number;
+}
+
+/** Why a reply failed: what happened, both answers apart, and what can be done. */
+export function FailureCard({ store, failure, recovery, message, runId, last, shown, now }: Props) {
+  const step = nextStep(failure, recovery, shown, now);
+  const choices = recovery.choices ?? [];
+  return (
+    <div class="failure" role="group" aria-label="What went wrong">
+      <p class="failure-head">
+        <Icon name="needs-you" />
+        {headline(failure)}
+      </p>
+      <Verdicts worth={worthRetrying(failure)} safe={safeToRepeat(recovery)} />
+      {last && <p class="failure-next">{step.text}</p>}
+      <div class="failure-actions">
+        {last && message && (
+          <button type="button" class="button" onClick={() => void store.regenerate(message)}>
+            {step.action}
+          </button>
+        )}
+        {last && choices.includes('resume') && (
+          <button type="button" class="button" onClick={() => void store.resume(runId)}>
+            Resume after the last finished step
+          </button>
+        )}
+        <button type="button" class="text" onClick={() => store.showAttempts(runId)}>
+          Attempts
+        </button>
+      </div>
+      <details class="fold">
+        <summary>Details</summary>
+        <dl class="facts">
+          {facts(failure).map(([name, value]) => (
+            <div key={name}>
+              <dt>{name}</dt>
+              <dd>{value}</dd>
+            </div>
+          ))}
+        </dl>
+      </details>
+    </div>
+  );
+}
+
+function facts(f: Failure): [string, string][] {
+  const all: [string, string | number | undefined][] = [
+    ['Message', f.message],
+    ['Class', f.retry_class],
+    ['Provider', f.provider],
+    ['Model', f.model],
+    ['HTTP status', f.status],
+    ['Code', f.code],
+    ['Request id', f.request_id],
+  ];
+  return all.filter(([, v]) => v).map(([k, v]) => [k, String(v)]);
+}
+
+/** The two questions, always both and always apart. */
+export function Verdicts({ worth, safe }: { worth: Verdict; safe: Verdict }) {
+  return (
+    <dl class="verdicts">
+      <Line name="Worth retrying" verdict={worth} />
+      <Line name="Safe to repeat" verdict={safe} />
+    </dl>
+  );
+}
+
+function Line({ name, verdict }: { name: string; verdict: Verdict }) {
+  return (
+    <div class={verdict.yes ? 'yes' : 'no'}>
+      <dt>
+        <Icon name={verdict.yes ? 'check' : 'failed'} />
+        {name}:
+      </dt>
+      <dd>
+        <strong>{verdict.yes ? 'yes' : 'no'}</strong>
+        {verdict.why && `, ${verdict.why}`}
+      </dd>
+    </div>
+  );
+}

@@ -1,0 +1,119 @@
+import { shown } from './output';
+import type { Focus, LiveStep, State } from './state';
+import { ended, type Attempt, type Message, type Part, type Run, type Session, type ToolCall } from './types';
+
+// What the screen derives from the state. Pure.
+
+/** One operator message and all that answers it. */
+export interface Turn {
+  key: string;
+  operator: Message | null;
+  rows: Message[]; // replies, by position
+  results: Record<string, Part>; // tool results by call id
+  live: LiveStep[];
+  superseded: number; // messages that were here and left the model's context
+  run: Run | null; // the session's last run, where it belongs here
+  last: boolean;
+}
+
+export function turns(focus: Focus, session: Session | undefined): Turn[] {
+  const all: Turn[] = [];
+  const open = (operator: Message | null): Turn => {
+    const t: Turn = { key: operator?.id ?? 'start', operator, rows: [], results: {}, live: [], superseded: 0, run: null, last: false };
+    all.push(t);
+    return t;
+  };
+  let before = 0;
+  for (const m of focus.messages) {
+    // A position that is not there belongs to a message that was superseded.
+    const missing = Math.max(0, m.position - before - 1);
+    if (before > 0 && missing > 0) (all.at(-1) ?? open(null)).superseded += missing;
+    before = m.position;
+    if (m.role === 'operator') {
+      open(m);
+      continue;
+    }
+    const t = all.at(-1) ?? open(null);
+    if (m.role === 'reply') t.rows.push(m);
+    else for (const p of m.parts ?? []) if (p.call_id) t.results[p.call_id] = p;
+  }
+  const last = all.at(-1);
+  if (last) {
+    last.last = true;
+    const run = session?.last_run;
+    if (run && run.message_id === last.operator?.id) last.run = run;
+    if (focus.live && (!run || focus.live.run === run.id)) last.live = focus.live.steps;
+    // Until a new row shows the gap, what this page saw says how many there were.
+    if (last.rows.length === 0 && last.operator) last.superseded = Math.max(last.superseded, focus.superseded[last.operator.id] ?? 0);
+  }
+  return all;
+}
+
+export type Phase =
+  | { kind: 'idle' | 'queued' | 'connecting' | 'thinking' | 'writing' | 'stopping' }
+  | { kind: 'holding'; characters: number; call: boolean }
+  | { kind: 'tool'; name: string }
+  | { kind: 'waiting'; attempt: Attempt; until: number }; // until: the server's time
+
+/** What the session's run is doing. now is the server's time. */
+export function phase(focus: Focus | null, session: Session | undefined, now: number): Phase {
+  const run = session?.last_run;
+  if (!run || ended(run)) return { kind: 'idle' };
+  if (run.cancel_requested) return { kind: 'stopping' };
+  if (run.state === 'queued') return { kind: 'queued' };
+  if (!focus) return { kind: 'connecting' };
+  const wait = backOff(focus, run, now);
+  if (wait) return wait;
+  if (focus.progress?.run_id === run.id) return { kind: 'holding', characters: focus.progress.characters, call: focus.progress.call };
+  const tool = focus.calls.find((c) => c.run_id === run.id && c.state === 'started');
+  if (tool) return { kind: 'tool', name: tool.name };
+  const step = focus.live?.run === run.id ? focus.live.steps.at(-1) : undefined;
+  const part = step && shown(step).at(-1);
+  if (!part) return { kind: 'connecting' };
+  return { kind: part.kind === 'text' ? 'writing' : 'thinking' };
+}
+
+function backOff(focus: Focus, run: Run, now: number): Phase | null {
+  const attempt = focus.attempts.at(-1);
+  const at = attempt?.decision?.next_at;
+  if (!attempt || !at || attempt.run_id !== run.id) return null;
+  const until = Date.parse(at);
+  return until > now ? { kind: 'waiting', attempt, until } : null;
+}
+
+/** How a tool call stands, in one word, and whether it may have changed something. */
+export function callState(part: Part, call: ToolCall | undefined, result: Part | undefined, over: boolean): { state: string; effect: boolean } {
+  const effect = call?.effect ?? false;
+  if (part.cut) return { state: over ? 'call cut off, not run' : 'preparing', effect: false };
+  if (call?.state === 'unknown') return { state: 'outcome unknown', effect: true };
+  const answer = result ?? call?.result;
+  if (answer) return { state: answer.is_error ? 'failed' : 'done', effect };
+  if (call?.state === 'started') return { state: over ? 'outcome unknown' : 'running', effect };
+  return { state: over ? 'not run' : 'waiting', effect: false };
+}
+
+export type RowState = 'needs-you' | 'running' | 'queued' | 'interrupted' | 'failed' | 'cancelled' | 'idle';
+
+/** The state that the session list shows. */
+export function rowState(s: Session): RowState {
+  const run = s.last_run;
+  if (s.state === 'running') return 'running';
+  if (s.state === 'queued') return 'queued';
+  switch (run?.state) {
+    case 'cancelled':
+      return 'cancelled';
+    case 'failed':
+      if (run.failure?.retryable && run.recovery && !run.recovery.replay_safe) return 'needs-you';
+      return run.failure?.retry_class === 'interrupted' ? 'interrupted' : 'failed';
+  }
+  return 'idle';
+}
+
+const rank: Record<RowState, number> = { 'needs-you': 0, running: 1, queued: 1, interrupted: 2, failed: 2, cancelled: 2, idle: 2 };
+
+/** Sessions in the list's order: needs you, at work, the rest by last change. */
+export function ordered(state: State): Session[] {
+  return Object.values(state.sessions).sort(
+    (a, b) => rank[rowState(a)] - rank[rowState(b)] || b.updated_at - a.updated_at || (a.id < b.id ? 1 : -1),
+  );
+}

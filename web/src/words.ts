@@ -1,0 +1,201 @@
+import type { Decision, Failure, ProviderFailure, Recovery, Run } from './types';
+
+// Every word that stands for something of the server: one word a thing.
+
+const classes: Record<Decision['class'], string> = {
+  rate_limited: 'rate limited',
+  overloaded: 'overloaded',
+  server_error: 'server error',
+  network: 'network failure',
+  timeout: 'timed out',
+  stream_interrupted: 'the stream ended early',
+  quota_exhausted: 'quota used up',
+  spend_limit_exceeded: 'spend limit reached',
+  auth_failed: 'the key was refused',
+  credentials_unresolved: 'no key was found',
+  permission_denied: 'permission denied',
+  model_not_found: 'no such model',
+  context_overflow: 'the conversation no longer fits',
+  request_too_large: 'the request is too large',
+  invalid_request: 'the request is not valid',
+  content_filtered: 'withheld by the provider',
+  cancelled: 'you stopped it',
+  interrupted: 'the server was restarted',
+  local: 'a limit of this server',
+  unknown: 'an unknown failure',
+};
+
+/** A failure's class, or the reason of an interruption, in words. */
+export const className = (c: string): string => (classes as Record<string, string>)[c] ?? c;
+
+const evidence: Record<string, string> = {
+  text_shown: 'text was shown',
+  thinking_shown: 'thinking was shown',
+  content_shown: 'content was shown',
+  call_shown: 'a tool call was shown',
+  tool_started: 'a tool had started',
+  provider_tool: 'the provider ran a tool',
+  hook_ran: 'a hook had run',
+  command_ran: 'a command of yours had run',
+  evidence_missing: 'there is no record of what it did',
+  attempt_open: 'the attempt has not ended',
+  evidence_stale: 'its record is out of date',
+  evidence_evicted: 'its record was dropped',
+  remote_effect_unknown: 'the provider may have acted',
+  nothing_committed: 'there is no finished step to go on from',
+};
+
+export const evidenceWords = (list: string[] | null | undefined): string => (list ?? []).map((e) => evidence[e] ?? e).join(', ');
+
+/** One question and its answer. */
+export interface Verdict {
+  yes: boolean;
+  why: string;
+}
+
+export function worthRetrying(f: Failure): Verdict {
+  return { yes: f.retryable, why: className(f.retry_class) };
+}
+
+export function safeToRepeat(r: Recovery): Verdict {
+  return { yes: r.replay_safe, why: r.replay_safe ? 'nothing had been shown' : evidenceWords(r.evidence) };
+}
+
+export function attemptVerdicts(d: Decision): { worth: Verdict; safe: Verdict } {
+  return {
+    worth: { yes: d.eligible, why: className(d.class) },
+    safe: { yes: d.safe, why: d.safe ? 'nothing had been shown' : evidenceWords(d.evidence) },
+  };
+}
+
+const verdicts: Record<string, string> = {
+  stop: 'Refused',
+  retry: 'Repeated after a wait',
+  rotate: 'Repeated with another key',
+  advance: 'Repeated with the next model',
+  compact: 'Repeated after compacting',
+  hand_over: 'Run ended; a later retry may repeat it',
+};
+export const verdictWords = (d: Decision): string => verdicts[d.verdict] ?? d.verdict;
+
+const rules: Record<string, string> = {
+  cancelled: 'The run was cancelled: nothing is repeated.',
+  not_eligible: 'A failure of this class does not pass by trying again.',
+  not_safe: 'Something had become observable, or may have: it is not repeated.',
+  request_bound: 'The step has sent as many requests as it may.',
+  other_key: 'Another key of the same provider is tried at once.',
+  tier1: 'Nothing was shown: the same request is sent again after a short wait.',
+  tier1_beyond_window: 'The provider asked for a longer wait than a run sits through.',
+  tier1_spent: 'The fast retries are used up.',
+  next_model: 'The next model of the chain is tried at once.',
+  compact_once: 'The conversation is made shorter, once, and sent again.',
+  compact_spent: 'The conversation no longer fits, also after compacting once.',
+  no_way_left: 'The failure may pass, but no automatic way is left.',
+};
+export const ruleWords = (rule: string): string => rules[rule] ?? rule;
+
+/** The model's own name, without the provider's. */
+export const modelName = (model: string): string => model.slice(model.indexOf('/') + 1);
+
+/** A failure in one sentence: who, and what happened. */
+export function headline(f: Failure): string {
+  const who = f.model ? modelName(f.model) : f.provider || 'The model';
+  const code = f.status && f.status !== 200 ? ` (${f.status})` : '';
+  switch (f.retry_class) {
+    case 'overloaded':
+      return `${who} is overloaded${code}.`;
+    case 'rate_limited':
+      return `${who} limits the rate of requests${code}.`;
+    case 'stream_interrupted':
+      return `The stream of ${who} ended early.`;
+    case 'timeout':
+      return `${who} did not answer in time.`;
+    case 'network':
+      return `The connection to ${f.provider || who} failed.`;
+    case 'server_error':
+      return `${f.provider || who} reported an error of its own${code}.`;
+    case 'auth_failed':
+    case 'permission_denied':
+      return `${f.provider || 'The provider'} refused the key${code}.`;
+    case 'quota_exhausted':
+      return `The plan limit of ${f.provider || who} is used up.`;
+    case 'spend_limit_exceeded':
+      return 'The spend limit is reached.';
+    case 'context_overflow':
+      return 'The conversation no longer fits.';
+    case 'interrupted':
+      return 'The server was restarted during this reply.';
+    case 'local':
+      return 'This server could not go on.';
+  }
+  const what = className(f.retry_class);
+  return `${who}: ${what}${code}.`;
+}
+
+/** What follows a failed run, and which button leads there. shown is how many characters the operator has seen. */
+export function nextStep(f: Failure, r: Recovery, shown: number, now: number): { text: string; action: 'Retry' | 'Regenerate' } {
+  const until = r.not_before ?? f.retry_after_until ?? 0;
+  const kept = shown > 0 ? ` (${characters(shown)})` : '';
+  if (!r.replay_safe) {
+    const shows = (r.evidence ?? []).some((e) => e.endsWith('_shown'));
+    return {
+      action: 'Regenerate',
+      text: shows
+        ? `Not repeated by itself: part of the answer was already shown${kept}. It is kept above.`
+        : `Not repeated by itself: ${evidenceWords(r.evidence) || 'no reliable record of what this attempt did'}.`,
+    };
+  }
+  if (!f.retryable) {
+    return { action: 'Retry', text: 'Not repeated by itself: trying again alone does not help. Change something, then retry.' };
+  }
+  if (until > now) {
+    return { action: 'Retry', text: `The provider asked to wait until ${clockTime(until, now)}. Nothing is scheduled.` };
+  }
+  return { action: 'Retry', text: 'Nothing was shown, so repeating it is safe. Nothing is scheduled: retry when you are ready.' };
+}
+
+/** Why a reply that was cut off ended, in words. */
+export function interruption(reason: string, run: Run | null): string {
+  if (run?.state === 'cancelled' || reason === 'cancelled') return 'you stopped it';
+  return className(reason);
+}
+
+const plain = new Intl.NumberFormat('en');
+export const characters = (n: number): string => `${plain.format(n)} ${n === 1 ? 'character' : 'characters'}`;
+export const count = (n: number, one: string, many = one + 's'): string => `${plain.format(n)} ${n === 1 ? one : many}`;
+
+const hourMinute = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit' });
+const hourMinuteSecond = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit', second: '2-digit', fractionalSecondDigits: 1 });
+const dayHour = new Intl.DateTimeFormat(undefined, { weekday: 'short', day: 'numeric', month: 'short', hour: '2-digit', minute: '2-digit' });
+const complete = new Intl.DateTimeFormat(undefined, { dateStyle: 'full', timeStyle: 'long' });
+
+/** The time of day; with the date where that is not today's. */
+export function clockTime(t: number, now: number): string {
+  const sameDay = new Date(t).toDateString() === new Date(now).toDateString();
+  return (sameDay ? hourMinute : dayHour).format(t);
+}
+export const exactTime = (t: number): string => hourMinuteSecond.format(t);
+export const fullTime = (t: number): string => complete.format(t);
+
+/** How long ago, for the list. */
+export function ago(t: number, now: number): string {
+  const s = Math.max(0, Math.round((now - t) / 1000));
+  if (s < 60) return 'now';
+  if (s < 3600) return `${Math.floor(s / 60)} min`;
+  if (s < 86_400) return `${Math.floor(s / 3600)} h`;
+  return `${Math.floor(s / 86_400)} d`;
+}
+
+/** A wait or a duration: tenths below ten seconds, then whole seconds, then minutes. */
+export function duration(ms: number): string {
+  const s = Math.max(0, ms) / 1000;
+  if (s < 10) return `${s.toFixed(1)} s`;
+  if (s < 90) return `${Math.round(s)} s`;
+  if (s < 3600) return `${Math.floor(s / 60)} min ${String(Math.floor(s % 60)).padStart(2, '0')} s`;
+  return `${Math.floor(s / 3600)} h ${Math.floor((s % 3600) / 60)} min`;
+}
+
+/** What an attempt's failure was, in words and numbers. */
+export function attemptFailure(f: ProviderFailure): string {
+  return [className(f.class), f.code, f.status && f.status !== 200 ? `HTTP ${f.status}` : '', f.transport].filter(Boolean).join(' · ');
+}

@@ -1,0 +1,6 @@
+import { defineConfig } from 'vitest/config';
+
+export default defineConfig({
+  test: { environment: 'happy-dom', include: ['test/**/*.test.{ts,tsx}'] },
+  oxc: { jsx: { runtime: 'automatic', importSource: 'preact' } },
+});
