@@ -56,6 +56,7 @@ func TestHint(t *testing.T) {
 		{"a number without a unit", "", `try again in 5`, 0, ""},
 		{"a number of something else", "", `try again in 5 attempts`, 0, ""},
 		{"a date in words", "", `You will regain access on 2026-05-04 at 12:30 UTC.`, 30 * time.Minute, "prose"},
+		{"far too many units", "", "try again in " + strings.Repeat("9999999h ", 400), maxWait, "prose"},
 		{"a clock time", "", `Free quota used. Resets at 14:30 UTC.`, 150 * time.Minute, "prose"},
 		{"a clock time of tomorrow", "", `resets 3am (UTC)`, 15 * time.Hour, "prose"},
 		{"a clock time of nowhere", "", `resets 3am`, 0, ""},

@@ -7,11 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// The bounds of one body's tree: a body deeper or larger than this is read up to there.
-const (
-	maxDepth = 32
-	maxNodes = 4096
-)
+// maxNodes bounds one body's tree, its depth included: a larger body is read up to there.
+const maxNodes = 4096
 
 type kind uint8
 
@@ -76,7 +73,7 @@ type loose struct {
 // value's kind is kindNone where s does not begin with one.
 func parse(s string) (node, int) {
 	p := loose{s: s}
-	n := p.value(0)
+	n := p.value()
 	return n, p.i
 }
 
@@ -86,17 +83,17 @@ func (p *loose) space() {
 	}
 }
 
-func (p *loose) value(depth int) node {
+func (p *loose) value() node {
 	p.space()
 	p.nodes++
-	if p.i >= len(p.s) || depth > maxDepth || p.nodes > maxNodes {
+	if p.i >= len(p.s) || p.nodes > maxNodes {
 		return node{}
 	}
 	switch c := p.s[p.i]; c {
 	case '{':
-		return p.object(depth)
+		return p.object()
 	case '[':
-		return p.array(depth)
+		return p.array()
 	case '"', '\'':
 		return node{kind: kindText, text: p.quoted(c)}
 	}
@@ -115,7 +112,7 @@ func (p *loose) value(depth int) node {
 	return node{kind: kindText, text: word}
 }
 
-func (p *loose) object(depth int) node {
+func (p *loose) object() node {
 	n := node{kind: kindObject}
 	p.i++
 	for {
@@ -143,7 +140,7 @@ func (p *loose) object(depth int) node {
 			return n
 		}
 		p.i++
-		v := p.value(depth + 1)
+		v := p.value()
 		if v.kind == kindNone {
 			return n
 		}
@@ -151,7 +148,7 @@ func (p *loose) object(depth int) node {
 	}
 }
 
-func (p *loose) array(depth int) node {
+func (p *loose) array() node {
 	n := node{kind: kindArray}
 	p.i++
 	for {
@@ -167,7 +164,7 @@ func (p *loose) array(depth int) node {
 			p.i++
 			continue
 		}
-		v := p.value(depth + 1)
+		v := p.value()
 		if v.kind == kindNone {
 			return n
 		}

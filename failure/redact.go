@@ -84,6 +84,7 @@ func redact(s string) string { return hide(s, true) }
 // says by its form or name that it is a secret.
 func redactID(s string) string { return hide(s, false) }
 
+// hide goes from token to token: each is judged by its own form and by the word before it.
 func hide(s string, opaques bool) string {
 	s = plainEscapes(s)
 	var b strings.Builder
@@ -173,8 +174,9 @@ func address(s string, start, i int) (int, string) {
 	return end, hiddenMail
 }
 
-// judge says what a token is to be replaced with, "" to keep it. gap is the text between it
-// and the name before it, before the end of what precedes it.
+// judge says what a token is to be replaced with, "" to keep it. name is the word before it,
+// gap the text between the two ("\n" where no word is near), and before the last of what
+// precedes the token.
 func judge(token, name, gap, before string, opaques bool) string {
 	if token == "" || requestPrefixes.begins(token) {
 		return ""
@@ -185,6 +187,7 @@ func judge(token, name, gap, before string, opaques bool) string {
 	if idPrefixes.begins(token) {
 		return hiddenID
 	}
+	// A member's value, or a parameter's, whatever it looks like.
 	quoted := strings.Contains(gap, ":") && strings.ContainsAny(gap, `"'`) || strings.Contains(gap, "=")
 	switch {
 	case gap == "\n":

@@ -22,6 +22,7 @@ var secrets = []struct{ text, tell string }{
 	{"ak-zq8vtnw3xyb5lmk1", "zq8vtnw3"},
 	{"Bearer Zq8vTnW3xYb5", "Zq8vTnW3"},
 	{"Authorization: Bearer Zq8vTnW3xYb5", "Zq8vTnW3"},
+	{"Authorization=Bearer Zq8vTnW3xYb5", "Zq8vTnW3"},
 	{"x-api-key: Zq8vTnW3xYb5", "Zq8vTnW3"},
 	{"https://host/v1?key=Zq8vTnW3xYb5&alt=sse", "Zq8vTnW3"},
 	{"api_key=hunterhunter", "hunterhunter"},
