@@ -203,6 +203,33 @@ func TestLateAcknowledgement(t *testing.T) {
 	logtest.Want(t, "output", logtest.Output(t, j, "run_a"), "1", "2", "3")
 }
 
+// The acknowledgement of a publication that was given up is not taken for that of an append.
+func TestAcknowledgementOfAnother(t *testing.T) {
+	j, c, _ := joined(t)
+	w := logtest.Claim(t, j, "run_a", 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	lost := make(chan struct{})
+	var acks, appends atomic.Int64
+	c.filter(func(line, _ string) bool {
+		if strings.HasPrefix(line, "HPUB "+outPrefix) && appends.Add(1) == 1 {
+			close(lost)
+			return false
+		}
+		return true
+	}, func(line, payload string) bool {
+		if isAck(line, payload) && acks.Add(1) == 1 {
+			cancel()
+			<-lost
+		}
+		return true
+	})
+	if err := j.Publish(ctx, "ses_a", "e1", []byte("life")); !errors.Is(err, context.Canceled) {
+		t.Fatalf("Publish: %v", err)
+	}
+	logtest.Append(t, w, "1")
+	logtest.Want(t, "output", logtest.Output(t, j, "run_a"), "1")
+}
+
 // A newer generation claims between an append and its repetition: the append is acknowledged if
 // it was stored, and fenced if it was not.
 func TestClaimDuringRepetition(t *testing.T) {
@@ -331,6 +358,30 @@ func TestCloseWithoutAnswer(t *testing.T) {
 	}
 	if err := <-closed; err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Close lets an append under way hear its acknowledgement.
+func TestCloseWaits(t *testing.T) {
+	j, c, _ := joined(t)
+	j.ackTimeout = time.Minute
+	w := logtest.Claim(t, j, "run_a", 1)
+	held := make(chan struct{})
+	c.filter(nil, func(line, payload string) bool {
+		if isAck(line, payload) {
+			close(held)
+			<-j.stopping
+		}
+		return true
+	})
+	appended := make(chan error, 1)
+	go func() { appended <- w.Append(context.Background(), []byte("1")) }()
+	<-held
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-appended; err != nil {
+		t.Fatalf("Append: %v", err)
 	}
 }
 

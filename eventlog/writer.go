@@ -89,36 +89,24 @@ type writer struct {
 
 	unknown bool   // record n was sent, and perhaps stored
 	pending []byte // its data
-	dead    error  // what every further append answers
 }
 
 // Append implements session.Writer. Where an earlier append ended with an unknown outcome, that
 // record is completed first; the log has it before this one.
 func (w *writer) Append(ctx context.Context, data []byte) error {
-	if w.dead != nil {
-		return w.dead
-	}
 	if err := w.journal.enter(); err != nil {
 		return err
 	}
 	defer w.journal.calls.Done()
 	if w.unknown {
 		if err := w.put(ctx, w.pending); err != nil {
-			return w.fail("complete the append before this one", err)
+			return fmt.Errorf("complete the append before this one: %w", err)
 		}
 	}
 	if err := w.put(ctx, data); err != nil {
-		return w.fail("append", err)
+		return fmt.Errorf("append: %w", err)
 	}
 	return nil
-}
-
-func (w *writer) fail(doing string, err error) error {
-	err = fmt.Errorf("%s: %w", doing, err)
-	if errors.Is(err, session.ErrFenced) || errors.Is(err, errGone) {
-		w.dead = err
-	}
-	return err
 }
 
 // put stores record n after record last, if it is not there yet.
