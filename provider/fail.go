@@ -47,6 +47,7 @@ func (malformedBody) Unwrap() error   { return io.ErrUnexpectedEOF }
 
 // refused makes the failure of an answer that is not the stream that was asked for.
 func (s *stream) refused() *failure.Failure {
+	s.facts.Now = time.Now() // a stated wait counts from here, by our clock
 	t := time.AfterFunc(errorBody, func() { _ = s.response.Body.Close() })
 	defer t.Stop()
 	// What has come when the reading ends, however it ends, is what there is to say.
