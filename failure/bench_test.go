@@ -25,3 +25,16 @@ func BenchmarkFromResponse(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkHostile: a body of MaxBody bytes made to be slow costs milliseconds.
+func BenchmarkHostile(b *testing.B) {
+	f := Facts{Provider: "openai", Phase: PhaseOpen, Now: now}
+	for _, body := range hostile() {
+		b.Run(body[:12], func(b *testing.B) {
+			raw := []byte(body)
+			for b.Loop() {
+				FromResponse(f, 500, nil, raw)
+			}
+		})
+	}
+}

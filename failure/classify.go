@@ -84,8 +84,9 @@ func (e *evidence) layer(l *layer) (verdict, bool) {
 	}
 	vendor := e.speaker(l.vendor)
 	if row == nil || row.strength == weak || row.class.Retryable() {
+		// A sentence grants nothing beside a code, not even one that no table knows.
 		s := known(l.message, vendor)
-		if s != nil && (row == nil || row.strength == weak || !s.class.Retryable()) {
+		if s != nil && (!s.class.Retryable() || row == nil && len(l.codes) == 0 || row != nil && row.strength == weak) {
 			return verdict{class: s.class, rule: s.id(), source: s.source}, true
 		}
 		if l.message != "" && !e.html {

@@ -45,6 +45,7 @@ func TestNearMisses(t *testing.T) {
 		{"a word after", "codex", 0, "Selected model is at capacity. Please try a different model. Soon", Unknown},
 		{"another case", "codex", 0, "selected model is at capacity. Please try a different model.", Unknown},
 		{"beside a code that decides", "codex", 0, `{"error":{"code":"invalid_api_key","message":"Selected model is at capacity. Please try a different model."}}`, AuthFailed},
+		{"beside a code that nobody knows", "codex", 0, `{"error":{"code":"flux_low","message":"Selected model is at capacity. Please try a different model."}}`, Unknown},
 		{"beside a type that decides little", "codex", 0, `{"error":{"type":"invalid_request_error","message":"Selected model is at capacity. Please try a different model."}}`, Overloaded},
 		{"the sentence", "anthropic", 0, "Overloaded", Overloaded},
 		{"another vendor", "openai", 0, "Overloaded", Unknown},
@@ -408,6 +409,26 @@ func TestParseCase(t *testing.T) {
 	if _, a := c.Classify(); err != nil || a.ID != "x" || a.RetryAfterMS != nil {
 		t.Errorf("%+v %v", a, err)
 	}
+}
+
+// TestHostileBodies: what is made to be slow is not, and what lies beyond the bound is not
+// read. BenchmarkHostile has the times.
+func TestHostileBodies(t *testing.T) {
+	beyond := `{"pad":"` + strings.Repeat("x", MaxBody) + `","code":"rate_limit_exceeded"}`
+	for _, body := range append(hostile(), beyond) {
+		if out := FromResponse(Facts{Provider: "some", Phase: PhaseOpen, Now: now}, 0, nil, []byte(body)); out.Class != Unknown {
+			t.Errorf("%s…: %v by %q", body[:20], out.Class, out.Rule)
+		}
+	}
+}
+
+// hostile returns bodies of full size that repeat what parsers backtrack on.
+func hostile() []string {
+	var all []string
+	for _, unit := range []string{"[{", "{", "[", `{"a":`, `{"`, "Error: ", `\u0061`, "a@", "key=", "try again in 1", `{"message":"{`, "data:\n", "x: y ", "*", "until 2"} {
+		all = append(all, strings.Repeat(unit, MaxBody/len(unit)), "words "+strings.Repeat(unit, MaxBody/len(unit)))
+	}
+	return all
 }
 
 // TestImmutable: F34. The same answer gives the same failure; what is handed in stays as it

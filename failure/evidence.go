@@ -162,15 +162,19 @@ func (e *evidence) text(s, vendor string, depth int) {
 	e.sentence(s, vendor, depth)
 }
 
+// maxTries bounds how often words are searched for JSON that begins in them.
+const maxTries = 16
+
 // sentence keeps words, and reads on in JSON that they quote. A status line's reason alone is
 // its status.
 func (e *evidence) sentence(s, vendor string, depth int) {
 	e.layers = append(e.layers, layer{vendor: vendor, message: s, status: reasonStatus[s]})
-	for i := 0; i < len(s); i++ {
+	for i, tries := 0, 0; i < len(s) && tries < maxTries; i++ {
 		if s[i] != '{' && (s[i] != '[' || i+1 == len(s) || s[i+1] != '{') {
 			continue
 		}
-		n, used := parse(s[i:])
+		tries++
+		n, _ := parse(s[i:])
 		if !worth(&n) {
 			continue
 		}
@@ -181,7 +185,6 @@ func (e *evidence) sentence(s, vendor string, depth int) {
 		} else {
 			e.value(&n, vendor, depth+1)
 		}
-		i += used
 		return
 	}
 }

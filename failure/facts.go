@@ -55,7 +55,7 @@ func FromResponse(f Facts, status int, header http.Header, body []byte) *Failure
 	if status >= 200 && status < 300 && len(body) == 0 {
 		f.Phase = PhaseStream // an answer was promised, and ended before it began
 		out := FromError(f, io.ErrUnexpectedEOF)
-		out.Status = status
+		out.Status, out.RequestID = status, RequestID(header)
 		return out
 	}
 	e := gather(&f, header)

@@ -7,7 +7,7 @@ import (
 )
 
 // leads are the words that introduce a provider's wait. A client's own "retrying 1/5 in" is
-// none of them. The first dates of them introduce an absolute time.
+// none of them. The first of them, as many as dateLeads, introduce an absolute time.
 var leads = [...]string{"regain access on ", "reset at ", "resets at ", "reset on ", "resets on ", "try again at ",
 	"retry at ", "available at ", "available again at ", "until ", "limit reached|", "将在 ", "将于 ", "resets ",
 
@@ -19,9 +19,14 @@ const dateLeads = 14
 
 var leadIndex = newFinder(leads[:])
 
-// proseWait reads the waits that a message, in lower case, states in words.
+// proseWait reads the waits that a message, in lower case, states in words: the first 64, which
+// no message in good faith exceeds.
 func (e *evidence) proseWait(m string) {
+	tries := 0
 	leadIndex.each(m, func(i, end int) {
+		if tries++; tries > 64 {
+			return
+		}
 		if i < dateLeads {
 			if t, ok := leadingDate(m[end:], e.zone()); ok {
 				e.until(t, "prose")

@@ -31,24 +31,59 @@ var requestPrefixes = byFirst(map[string]int{
 	"req_": 1, "req-": 1, "resp_": 1, "msg_": 1, "chatcmpl-": 1, "cmpl-": 1, "gen-": 1, "call_": 1, "toolu_": 1, "rs_": 1, "fc_": 1,
 })
 
-// secretNames and idNames, folded, stand before a value: as a member, a parameter or a word.
-var (
-	secretNames = set("bearer basic authorization proxyauthorization apikey xapikey xgoogapikey key token accesstoken refreshtoken " +
-		"idtoken secret clientsecret password passwd secretaccesskey awssecretaccesskey sessiontoken cookie setcookie signature apitoken " +
-		"authtoken privatekey credential awsaccesskeyid accesskeyid accesskey provided")
-	idNames = set("organization organisation org orgid organizationid openaiorganization account accountid accountuuid project projectid " +
-		"projectnumber user userid username team teamid tenant tenantid customer customerid workspace workspaceid subscription " +
-		"subscriptionid consumer ownerid email organizationuuid projects organizations accounts teams tenants billingaccounts " +
-		"billingaccount users workspaces subscriptions enterprise enterpriseid enduserid chatgptaccountid xgooguserproject")
-	schemes = set("bearer basic token key")
+// nameKind says what a word tells of the value behind it.
+type nameKind uint8
+
+const (
+	secretName nameKind = 1 << iota // a key follows
+	schemeName                      // and no colon need be between ("Bearer …")
+	wordName                        // or something else: only a colon tells ("provided: …")
+	idName                          // an id of a person or an account follows
+	pathName                        // also behind a slash
+	sureName                        // whatever it looks like
 )
 
-func set(names string) map[string]bool {
-	m := make(map[string]bool)
-	for n := range strings.FieldsSeq(names) {
-		m[n] = true
+// names are folded: api_key, apiKey and API-Key are one.
+var names = func() map[string]nameKind {
+	m := make(map[string]nameKind)
+	for kind, list := range map[nameKind]string{
+		secretName | schemeName: "bearer basic",
+		secretName | wordName:   "provided",
+		secretName: "authorization proxyauthorization apikey xapikey xgoogapikey key token accesstoken refreshtoken idtoken secret " +
+			"clientsecret password passwd secretaccesskey awssecretaccesskey sessiontoken cookie setcookie signature apitoken authtoken " +
+			"privatekey credential awsaccesskeyid accesskeyid accesskey",
+		idName | pathName: "projects",
+		idName | sureName: "projectnumber",
+		idName: "organization organisation org orgid organizationid openaiorganization account accountid accountuuid project projectid " +
+			"user userid username team teamid tenant tenantid customer customerid workspace workspaceid subscription subscriptionid " +
+			"consumer ownerid email organizationuuid organizations accounts teams tenants billingaccounts billingaccount users workspaces " +
+			"subscriptions enterprise enterpriseid enduserid chatgptaccountid xgooguserproject",
+	} {
+		for n := range strings.FieldsSeq(list) {
+			m[n] = kind
+		}
 	}
 	return m
+}()
+
+// kindOf looks a word up without allocating.
+func kindOf(word string) nameKind {
+	var folded [24]byte
+	n := 0
+	for i := range len(word) {
+		c := word[i]
+		if c >= 'A' && c <= 'Z' {
+			c |= 0x20
+		}
+		if isAlnum(c) {
+			if n == len(folded) {
+				return 0
+			}
+			folded[n] = c
+			n++
+		}
+	}
+	return names[string(folded[:n])]
 }
 
 type prefix struct {
@@ -89,7 +124,7 @@ func hide(s string, opaques bool) string {
 	s = plainEscapes(s)
 	var b strings.Builder
 	kept := 0
-	name, gapAt := "", 0
+	name, gapAt := nameKind(0), 0
 	for i := 0; i < len(s); {
 		if !tokenByte[s[i]] {
 			i++
@@ -100,14 +135,14 @@ func hide(s string, opaques bool) string {
 			i++
 		}
 		if start > 0 && s[start-1] == '[' && i < len(s) && s[i] == ']' && isMark(s[start-1:i+1]) {
-			name = ""
+			name = 0
 			continue
 		}
 		end, mark := address(s, start, i)
 		if mark == "" {
 			end = start + len(strings.TrimRight(s[start:i], ".-"))
 			gap := "\n"
-			if name != "" && start-gapAt <= 6 {
+			if name != 0 && start-gapAt <= 6 {
 				gap = s[gapAt:start]
 			}
 			mark = judge(s[start:end], name, gap, s[max(0, start-20):start], opaques)
@@ -125,13 +160,10 @@ func hide(s string, opaques bool) string {
 		if mark != "" {
 			b.WriteString(s[kept:start])
 			b.WriteString(mark)
-			kept, i, name = end, max(i, end), ""
+			kept, i, name = end, max(i, end), 0
 			continue
 		}
-		name, gapAt = "", i
-		if i-start <= 24 {
-			name = canon(s[start:i])
-		}
+		name, gapAt = kindOf(s[start:i]), i
 	}
 	if kept == 0 {
 		return s
@@ -174,10 +206,10 @@ func address(s string, start, i int) (int, string) {
 	return end, hiddenMail
 }
 
-// judge says what a token is to be replaced with, "" to keep it. name is the word before it,
-// gap the text between the two ("\n" where no word is near), and before the last of what
-// precedes the token.
-func judge(token, name, gap, before string, opaques bool) string {
+// judge says what a token is to be replaced with, "" to keep it. name is what the word before
+// it tells, gap the text between the two ("\n" where no such word is near), and before the
+// last of what precedes the token.
+func judge(token string, name nameKind, gap, before string, opaques bool) string {
 	if token == "" || requestPrefixes.begins(token) {
 		return ""
 	}
@@ -187,23 +219,17 @@ func judge(token, name, gap, before string, opaques bool) string {
 	if idPrefixes.begins(token) {
 		return hiddenID
 	}
-	// A member's value, or a parameter's, whatever it looks like.
-	quoted := strings.Contains(gap, ":") && strings.ContainsAny(gap, `"'`) || strings.Contains(gap, "=")
-	switch {
-	case gap == "\n":
-	case secretNames[name]:
-		if schemes[canon(token)] || name == "provided" && !strings.Contains(gap, ":") {
-			break
-		}
-		if quoted && name != "provided" || len(token) >= 5 && telling(token) && (strings.Contains(gap, ":") || schemes[name] && name != "key" && name != "token") {
-			return hiddenKey
-		}
-	case idNames[name]:
+	if gap != "\n" {
+		// A member's value, or a parameter's, whatever it looks like.
+		value := strings.Contains(gap, ":") && strings.ContainsAny(gap, `"'`) || strings.Contains(gap, "=")
 		switch {
-		case quoted, strings.ContainsAny(gap, "`<'\""), name == "projects" && gap == "/", strings.HasSuffix(before, "in organization "),
-			name == "projectnumber":
-			return hiddenID
-		case len(token) >= 4 && numbered(token):
+		case name&secretName != 0:
+			told := strings.Contains(gap, ":") || name&schemeName != 0
+			if kindOf(token)&schemeName == 0 && (value && name&wordName == 0 || told && len(token) >= 5 && telling(token)) {
+				return hiddenKey
+			}
+		case value, strings.ContainsAny(gap, "`<'\""), name&pathName != 0 && gap == "/", name&sureName != 0,
+			strings.HasSuffix(before, "in organization "), len(token) >= 4 && numbered(token):
 			return hiddenID
 		}
 	}
