@@ -130,3 +130,38 @@ func BenchmarkTransit(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkOpen opens a log of 100 records.
+func BenchmarkOpen(b *testing.B) {
+	dir := b.TempDir()
+	for i := range b.N {
+		b.StopTimer()
+		if i == 0 {
+			log, err := Open(b.Context(), Options{Dir: dir})
+			if err != nil {
+				b.Fatal(err)
+			}
+			w, err := log.Claim(b.Context(), "ses_a", "run_a", 1)
+			if err != nil {
+				b.Fatal(err)
+			}
+			for range 100 {
+				if err := w.Append(b.Context(), make([]byte, 200)); err != nil {
+					b.Fatal(err)
+				}
+			}
+			if err := log.Close(); err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.StartTimer()
+		log, err := Open(b.Context(), Options{Dir: dir})
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.StopTimer()
+		if err := log.Close(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -48,10 +48,9 @@ func Run(t *testing.T, open func(t *testing.T) session.Log) {
 	}
 }
 
-// Follow follows a log in the background. Take returns the next n records as text, Stop ends it
-// and returns Follow's error.
+// Follower follows a log in the background.
 type Follower struct {
-	CaughtUp chan struct{}
+	CaughtUp chan struct{} // closed by caughtUp; a second call panics
 	records  chan session.Record
 	cancel   context.CancelFunc
 	done     chan struct{}
