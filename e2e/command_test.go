@@ -1,0 +1,328 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/reprise-run/reprise/failure"
+	"github.com/reprise-run/reprise/provider/rehearsal"
+	"github.com/reprise-run/reprise/session"
+)
+
+// N77, N78: `reprise run` waits for the result, through whatever is repeated on the way;
+// stdout has the text and nothing else, partial where it broke off, stderr has the error, and
+// the exit code tells them apart. It is the same whether a server has the data folder or not.
+func TestRun(t *testing.T) {
+	up := newUpstream(t)
+	config := up.config("ok-fast", "recovery: {tier1: {attempts: 2, base: 5ms}}")
+	cases := []struct {
+		model    string
+		set      string
+		code     int
+		requests int
+		stdout   string // begins with
+		stderr   []string
+	}{
+		{"responses/ok-fast", "", 0, 1, "You asked: **hi**", nil},
+		{"responses/overloaded-then-ok-fast", "", 0, 2, "You asked: **hi**", []string{"waiting  overloaded  attempt 2  next "}},
+		{"chat/failed-before-text-then-ok-fast", "", 0, 2, "You asked: **hi**", []string{"waiting  "}},
+		{"messages/tool-fast", "", 0, 2, "Let me look at the clock. \nYou asked: **hi**", []string{"tool  clock  ended"}},
+		{"gemini/auth-failed", "", 1, 1, "", []string{"auth_failed: ", "worth retrying: no   safe to repeat: yes"}},
+		{"responses/failed-inside-text-fast", "", 4, 1, "You asked: **hi**", []string{"stream_interrupted: ", "worth retrying: yes   safe to repeat: no (text_shown)"}},
+		{"responses/cut-after-text-fast", "", 4, 1, "You asked: **hi**", []string{"safe to repeat: no (text_shown)"}},
+		{"responses/overloaded-then-failed-inside-text-fast", "", 4, 2, "You asked: **hi**", []string{"waiting  overloaded", "safe to repeat: no"}},
+		{"responses/overloaded", "recovery.tier2.mode=off", 5, 2, "", []string{"overloaded: ", "safe to repeat: yes"}},
+		{"responses/overloaded", "", 6, 2, "", []string{"overloaded: ", "worth retrying: yes   safe to repeat: yes"}},
+		{"responses/rate-limited-3000s", "", 6, 1, "", []string{"rate_limited: ", "not before "}},
+		{"nobody/x", "", 2, 0, "", []string{`no provider "nobody"`}},
+		{"responses/no-such-script", "", 1, 1, "", []string{"model_not_found: ", "worth retrying: no"}},
+	}
+	// The servers that have the data folders, by their settings.
+	servers := map[string]*server{"": serve(t, config), "recovery.tier2.mode=off": serve(t, config, "--set", "recovery.tier2.mode=off")}
+	for _, shared := range []bool{true, false} {
+		for _, tc := range cases {
+			t.Run(fmt.Sprintf("%s %s shared=%t", tc.model, tc.set, shared), func(t *testing.T) {
+				up.Reset()
+				args := []string{"run", "--model", tc.model, "hi"}
+				if tc.set != "" {
+					args = append(args, "--set", tc.set)
+				}
+				code, stdout, stderr := reprise(t, servers[tc.set].home, args...)
+				if code != tc.code {
+					t.Errorf("exit code %d, want %d", code, tc.code)
+				}
+				if !strings.HasPrefix(stdout, tc.stdout) || tc.stdout == "" && stdout != "" {
+					t.Errorf("stdout %q", stdout)
+				}
+				if stdout != "" && !strings.HasSuffix(stdout, "\n") {
+					t.Error("stdout does not end a line")
+				}
+				for _, want := range tc.stderr {
+					if !strings.Contains(stderr, want) {
+						t.Errorf("stderr has no %q: %s", want, stderr)
+					}
+				}
+				if r := up.quiet(t); r.Total != tc.requests {
+					t.Errorf("%d requests, want %d", r.Total, tc.requests)
+				}
+			})
+		}
+		if shared {
+			for _, s := range servers {
+				s.stop()
+			}
+		}
+	}
+}
+
+// The prompt comes from stdin where there is none among the arguments, and a session goes on
+// by its id.
+func TestRunReadsStdin(t *testing.T) {
+	home := t.TempDir()
+	for _, args := range [][]string{{"run"}, {"run", "-"}} {
+		p := start(t, home, strings.NewReader("from a pipe\n"), append(args, "--model", "rehearsal/ok-fast")...)
+		if code := p.wait(); code != 0 || !strings.HasPrefix(p.stdout.String(), "You asked: **from a pipe**") {
+			t.Errorf("%v: exit %d: %q", args, code, p.stdout)
+		}
+		id := regexp.MustCompile(`session (ses_\w+)`).FindStringSubmatch(p.stderr.String())
+		if id == nil {
+			t.Fatalf("no session is named: %s", p.stderr)
+		}
+		code, stdout, _ := reprise(t, home, "run", "--session", id[1], "and on")
+		if code != 0 || !strings.HasPrefix(stdout, "You asked: **and on**") {
+			t.Errorf("exit %d: %q", code, stdout)
+		}
+	}
+	for _, empty := range []string{"", " \n"} {
+		p := start(t, home, strings.NewReader(empty), "run")
+		if code := p.wait(); code != 2 || !strings.Contains(p.stderr.String(), "prompt is empty") {
+			t.Errorf("%q: exit %d: %s", empty, code, p.stderr)
+		}
+	}
+}
+
+// N77: --json writes events, one a line, the failure among them, with the same exit codes.
+func TestRunJSON(t *testing.T) {
+	up := newUpstream(t)
+	s := serve(t, up.config("ok-fast", "recovery: {tier1: {base: 5ms}}"))
+	for model, want := range map[string]int{"responses/overloaded-then-ok-fast": 0, "responses/failed-inside-text-fast": 4} {
+		code, stdout, _ := reprise(t, s.home, "run", "--json", "--model", model, "hi")
+		if code != want {
+			t.Errorf("%s: exit %d, want %d", model, code, want)
+		}
+		var text strings.Builder
+		var last session.Event
+		kinds := map[session.EventType]int{}
+		for line := range strings.Lines(stdout) {
+			var e session.Event
+			if err := json.Unmarshal([]byte(line), &e); err != nil {
+				t.Fatalf("%s: %v: %q", model, err, line)
+			}
+			kinds[e.Type]++
+			last = e
+			if e.Output != nil {
+				for i := range e.Output.Events {
+					text.WriteString(e.Output.Events[i].Text)
+				}
+			}
+		}
+		if last.Run == nil || !last.Run.State.Terminal() {
+			t.Errorf("%s: the last event is no end of a run: %s", model, last.Type)
+		}
+		if !strings.HasPrefix(text.String(), "You asked: **hi**") || kinds[session.EventAttempt] == 0 {
+			t.Errorf("%s: %v, text %q", model, kinds, text.String())
+		}
+		if want == 4 && (last.Run.Failure == nil || last.Run.Recovery == nil || last.Run.Recovery.ReplaySafe) {
+			t.Errorf("%s: the end does not say why: %+v", model, last.Run)
+		}
+	}
+}
+
+// Ctrl-C asks for a cancel and waits until it is acknowledged: exit 3, what was said stays on
+// stdout and in the session, and nothing is sent again.
+func TestRunInterrupted(t *testing.T) {
+	text := tokens("kept", 8)
+	up := newUpstream(t,
+		script("hang", time.Millisecond, rehearsal.Take{{Do: rehearsal.Say, Text: text}, {Do: rehearsal.Stall}}),
+		script("busy", 0, rehearsal.Take{{Do: rehearsal.Status, Fault: &rehearsal.Fault{Kind: rehearsal.RateLimited, Wait: rehearsal.Duration(20 * time.Second)}}}))
+	for _, shared := range []bool{false, true} {
+		for model, shown := range map[string]string{"hang": text, "busy": ""} {
+			t.Run(fmt.Sprintf("%s shared=%t", model, shared), func(t *testing.T) {
+				up.Reset()
+				s := serve(t, up.config(model, everyRetry))
+				if !shared {
+					s.stop()
+				}
+				p := start(t, s.home, nil, "run", "hi")
+				if shown != "" {
+					p.stdout.await(t, "text", func(out string) bool { return strings.Contains(out, strings.TrimSpace(shown)) })
+				} else {
+					p.stderr.await(t, "wait", func(out string) bool { return strings.Contains(out, "waiting  rate_limited") })
+				}
+				p.signal(syscall.SIGINT)
+				if code := p.wait(); code != 3 {
+					t.Errorf("exit %d", code)
+				}
+				if out := strings.TrimRight(p.stdout.String(), "\n"); out != shown {
+					t.Errorf("stdout %q", out)
+				}
+				if !strings.Contains(p.stderr.String(), "cancelled") {
+					t.Errorf("stderr: %s", p.stderr)
+				}
+				run := regexp.MustCompile(`run (run_\w+)`).FindStringSubmatch(p.stderr.String())
+				if run == nil {
+					t.Fatalf("no run is named: %s", p.stderr)
+				}
+				code, stdout, _ := reprise(t, s.home, "explain", run[1])
+				if code != 0 || !strings.Contains(stdout, "  cancelled  ") {
+					t.Errorf("explain: exit %d: %s", code, stdout)
+				}
+				if r := up.quiet(t); r.Total != 1 || shown != "" && !r.Requests[0].ClosedEarly {
+					t.Errorf("%+v", r.Requests)
+				}
+			})
+		}
+	}
+}
+
+// A server that speaks Chat Completions needs nothing but its address and a model's name.
+func TestBaseURL(t *testing.T) {
+	up := newUpstream(t)
+	home := t.TempDir()
+	code, stdout, stderr := reprise(t, home, "run", "--base-url", up.URL+"/v1", "--model", "ok-fast", "hi")
+	if code != 0 || !strings.HasPrefix(stdout, "You asked: **hi**") {
+		t.Errorf("exit %d: %q %s", code, stdout, stderr)
+	}
+	if r := up.Requests(); r.Total != 1 || r.Requests[0].Path != "/v1/chat/completions" || !r.Requests[0].Stream {
+		t.Errorf("%+v", r.Requests)
+	}
+	if code, _, stderr := reprise(t, home, "run", "--base-url", up.URL+"/v1", "hi"); code != 2 || !strings.Contains(stderr, "--model") {
+		t.Errorf("without a model: exit %d: %s", code, stderr)
+	}
+
+	up.Reset()
+	s := serve(t, "", "--base-url", up.URL+"/v1", "--model", "ok-fast")
+	id := s.session("")
+	o := watch(s, id)
+	if r := o.end(s.post(id, "hi").RunID); r.State != session.Succeeded {
+		t.Errorf("%+v", r)
+	}
+	if r := up.Requests(); r.Total != 1 {
+		t.Errorf("%+v", r.Requests)
+	}
+}
+
+// What the configuration has that makes no sense is said with its file and line, and nothing
+// is started.
+func TestConfiguration(t *testing.T) {
+	for name, tc := range map[string]struct{ config, want string }{
+		"unknown key":     {"listen: 127.0.0.1:0\nrecovery:\n  tier1: {attemps: 3}\n", `reprise.yaml:3: there is no setting "attemps" here`},
+		"wrong type":      {"limits:\n  concurrent_runs: many\n", "reprise.yaml:2: "},
+		"wrong duration":  {"recovery:\n  tier1:\n    base: soon\n", `reprise.yaml:3: "soon" is not a duration`},
+		"not yaml":        {"listen: [\n", "reprise.yaml:"},
+		"a key in clear":  {"providers:\n  a: {dialect: chat, base_url: 'http://127.0.0.1:9/v1', keys: [sk-secret]}\n", "env:NAME"},
+		"unknown dialect": {"providers:\n  a: {dialect: morse, base_url: 'http://127.0.0.1:9/v1'}\n", "providers.a.dialect"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			home := t.TempDir()
+			path := filepath.Join(home, "reprise.yaml")
+			if err := os.WriteFile(path, []byte(tc.config), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			for _, verb := range [][]string{{"serve"}, {"run", "hi"}, {"explain", "run_1"}} {
+				code, stdout, stderr := reprise(t, home, append(verb, "--config", path)...)
+				if code != 2 || stdout != "" || !strings.Contains(stderr, tc.want) || strings.Contains(stderr, "sk-secret") {
+					t.Errorf("%v: exit %d: %q %s", verb, code, stdout, stderr)
+				}
+			}
+		})
+	}
+}
+
+func TestUsage(t *testing.T) {
+	home := t.TempDir()
+	if code, stdout, _ := reprise(t, home, "version"); code != 0 || !regexp.MustCompile(`^reprise \S+ go1\.\d+\S* \w+/\w+\n$`).MatchString(stdout) {
+		t.Errorf("version: exit %d: %q", code, stdout)
+	}
+	for _, args := range [][]string{{"fly"}, {"run", "--fly", "hi"}, {"run", "a", "b"}, {"run", ""}, {"explain"},
+		{"explain", "run_nobody"}, {"run", "--session", "ses_nobody", "hi"}, {"serve", "--set", "listen"}} {
+		code, stdout, stderr := reprise(t, home, args...)
+		if code == 0 || stdout != "" || !strings.HasPrefix(stderr, "reprise: ") {
+			t.Errorf("%v: exit %d: %q %s", args, code, stdout, stderr)
+		}
+		if args[0] != "explain" && code != 2 {
+			t.Errorf("%v: exit %d, want 2: %s", args, code, stderr)
+		}
+	}
+}
+
+// One process at a time uses a data folder; a second one is told who has it.
+func TestDataFolder(t *testing.T) {
+	s := serve(t, "")
+	code, _, stderr := reprise(t, s.home, "serve", "--listen", "127.0.0.1:0")
+	if code == 0 || !strings.Contains(stderr, "in use by the server at "+s.Base) {
+		t.Errorf("exit %d: %s", code, stderr)
+	}
+	dir := filepath.Join(s.home, ".local", "share", "reprise")
+	err := filepath.WalkDir(dir, func(path string, e os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := e.Info()
+		if err == nil && info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%s: %s", path, info.Mode())
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	s.stop()
+	if _, err := os.Stat(filepath.Join(dir, "server.json")); !os.IsNotExist(err) {
+		t.Errorf("the server's address is still there: %v", err)
+	}
+}
+
+// The rehearsal alone is an upstream for anybody's client.
+func TestRehearse(t *testing.T) {
+	home := t.TempDir()
+	p := start(t, home, nil, "rehearse", "--listen", "127.0.0.1:0")
+	out := p.stdout.await(t, "list", func(out string) bool { return strings.Contains(out, "failed-inside-text") })
+	base := regexp.MustCompile(`http://[^\s/]+/v1`).FindString(out)
+	code, stdout, stderr := reprise(t, home, "run", "--base-url", base, "--model", "overloaded-then-ok-fast", "--set", "recovery.tier1.base=5ms", "hi")
+	if code != 0 || !strings.Contains(stdout, "overloaded") {
+		t.Errorf("exit %d: %q %s", code, stdout, stderr)
+	}
+	p.signal(syscall.SIGINT)
+	if code := p.wait(); code != 0 {
+		t.Errorf("exit %d: %s", code, p.stderr)
+	}
+}
+
+// K-134, K-135: `serve --check` sends each provider one tiny request and says what came back.
+func TestCheck(t *testing.T) {
+	up := newUpstream(t)
+	home := t.TempDir()
+	code, stdout, stderr := reprise(t, home, "serve", "--check", "--base-url", up.URL+"/v1", "--model", "ok-fast")
+	if code != 0 || !strings.Contains(stdout, "endpoint  ok") {
+		t.Errorf("exit %d: %q %s", code, stdout, stderr)
+	}
+	code, stdout, _ = reprise(t, home, "serve", "--check", "--base-url", up.URL+"/v1", "--model", "auth-failed")
+	if code != 1 || !strings.Contains(stdout, "endpoint  "+failure.AuthFailed.String()) {
+		t.Errorf("exit %d: %q", code, stdout)
+	}
+	if r := up.Requests(); r.Total != 2 {
+		t.Errorf("%+v", r.Requests)
+	}
+	code, stdout, _ = reprise(t, home, "serve", "--check", "--base-url", "http://127.0.0.1:1/v1", "--model", "x")
+	if code != 1 || !strings.Contains(stdout, "endpoint  "+failure.Network.String()) {
+		t.Errorf("exit %d: %q", code, stdout)
+	}
+}
