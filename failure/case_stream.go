@@ -27,9 +27,7 @@ func (c *Case) stream(f Facts, h http.Header) *Failure {
 		return fromStream(f, h, []byte(r.failed))
 	}
 	if row := lookup(r.finish, "google", PhaseStream); row != nil && r.finish != "" {
-		out := fromStream(f, h, []byte(`{"choices":[{"finish_reason":"`+r.finish+`"}]}`))
-		out.Message = "The model stopped: " + r.finish + "."
-		return out
+		return fromStream(f, h, []byte(`{"choices":[{"finish_reason":"`+r.finish+`"}]}`))
 	}
 	switch {
 	case r.finish == "":

@@ -185,6 +185,9 @@ func (e *evidence) byStop() verdict {
 	if r := lookup(e.stop, "google", PhaseStream); r != nil {
 		return r.verdict()
 	}
+	if !e.said {
+		return verdict{class: ServerError, rule: "stop:empty", source: "an answer of nothing"}
+	}
 	return verdict{class: Unknown, rule: "protocol_mismatch", source: "an answer where a stream or an error was due"}
 }
 
@@ -209,8 +212,12 @@ func (e *evidence) describe(out *Failure) {
 			}
 		}
 	}
-	if out.Message == "" && e.status != 0 {
-		out.Message = http.StatusText(e.status)
+	switch {
+	case out.Message != "":
+	case e.stop != "":
+		out.Message = "The model stopped: " + e.stop + "."
+	case e.status >= 300:
+		out.Message = strings.TrimSpace(strconv.Itoa(e.status) + " " + http.StatusText(e.status))
 	}
 	out.Message = clip(redact(clipToken(out.Message, maxRaw)), maxMessage)
 	out.Code = clip(redact(out.Code), maxField)

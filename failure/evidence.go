@@ -54,6 +54,7 @@ type evidence struct {
 	inner     []http.Header // headers that travel inside a body or an event
 	stop      string        // a finish reason
 	answer    bool          // the body is a model's answer, not an error
+	said      bool          // and it says something
 }
 
 // gather reads what the headers say.
@@ -119,16 +120,11 @@ func (e *evidence) text(s, vendor string, depth int) {
 	if s == "" || depth > 12 {
 		return
 	}
-	if title, ok := page(s); ok {
-		e.html = true
-		l := layer{vendor: vendor, message: title}
-		if e.status == 0 {
-			l.status = pageStatus(title)
-		}
-		e.layers = append(e.layers, l)
-		return
-	}
 	switch s[0] {
+	case '<':
+		if e.page(s, vendor) {
+			return
+		}
 	case '{', '[':
 		if n, used := parse(s); worth(&n) && (used >= len(s)-2 || s[0] == '{') {
 			e.value(&n, vendor, depth)
@@ -150,16 +146,47 @@ func (e *evidence) text(s, vendor string, depth int) {
 		}
 	}
 	if l, rest, ok := unwrap(s, e.speaker(vendor)); ok {
-		if l.vendor != "" {
-			vendor = l.vendor
-		}
-		if l.status != 0 || l.codes != nil || l.types != nil {
-			e.layers = append(e.layers, layer{status: l.status, codes: l.codes, types: l.types, vendor: vendor})
-		}
-		e.text(rest, vendor, depth+1)
+		e.wrapped(l, rest, vendor, depth)
+	} else if !e.page(s, vendor) {
+		e.sentence(s, vendor, depth)
+	}
+}
+
+// wrapped reads what a wrapper quotes. What the wrapper itself says is about the plain
+// sentence that it quotes, unless it is a relay's label on somebody else's error.
+func (e *evidence) wrapped(l wrapping, rest, vendor string, depth int) {
+	if l.vendor == "" {
+		l.vendor = vendor
+	}
+	if l.status == 0 && l.codes == nil && l.types == nil {
+		e.text(rest, l.vendor, depth+1)
 		return
 	}
-	e.sentence(s, vendor, depth)
+	own := len(e.layers)
+	e.layers = append(e.layers, l.layer)
+	e.text(rest, l.vendor, depth+1)
+	if len(e.layers) != own+2 || l.relay || e.html {
+		return
+	}
+	if in := &e.layers[own+1]; in.codes == nil && in.types == nil && in.status == 0 {
+		e.layers[own].message = in.message
+		e.layers = e.layers[:own+1]
+	}
+}
+
+// page makes a layer of an HTML page, and reports whether s is one.
+func (e *evidence) page(s, vendor string) bool {
+	title, ok := pageTitle(s)
+	if !ok {
+		return false
+	}
+	e.html = true
+	l := layer{vendor: vendor, message: title}
+	if e.status == 0 {
+		l.status = pageStatus(title)
+	}
+	e.layers = append(e.layers, l)
+	return true
 }
 
 // maxTries bounds how often words are searched for JSON that begins in them.
@@ -214,8 +241,8 @@ func frameData(s string) (string, bool) {
 	return data, data != ""
 }
 
-// page reports whether a body is HTML, and returns its title.
-func page(s string) (title string, ok bool) {
+// pageTitle reports whether a body is HTML, and returns its title.
+func pageTitle(s string) (title string, ok bool) {
 	head := s[:min(len(s), 512)]
 	if strings.HasPrefix(head, "<?xml") && !strings.Contains(head, "<html") {
 		return "", false

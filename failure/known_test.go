@@ -74,6 +74,7 @@ var answers = []struct {
 	{"not ready", "bedrock", 429, "X-Amzn-Errortype: ModelNotReadyException", `{"message":"The model is not ready for inference."}`, Overloaded, 0},
 	{"quota", "bedrock", 400, "X-Amzn-Errortype: ServiceQuotaExceededException", `{"message":"Your request exceeds the service quota for your account."}`, QuotaExhausted, 0},
 	{"expired", "bedrock", 403, "X-Amzn-Errortype: ExpiredTokenException", `{"message":"The security token included in the request is expired"}`, AuthFailed, 0},
+	{"a code of the same error", "bedrock", 503, "", `An error occurred (ServiceUnavailableException) when calling the InvokeModel operation (reached max retries: 4): Bedrock is unable to process your request.`, Overloaded, 0},
 	{"no credentials", "bedrock", 0, "", `Unable to locate credentials`, CredentialsUnresolved, 0},
 	{"go client", "bedrock", 0, "", `operation error Bedrock Runtime: ConverseStream, https response error StatusCode: 429, RequestID: 0000, ThrottlingException: Too many tokens, please wait before trying again.`, RateLimited, 0},
 	// OpenRouter.
@@ -150,6 +151,8 @@ var answers = []struct {
 	{"a page with status 200", "openai-compatible", 200, "", "<!doctype html><html><head><title>Welcome</title></head></html>", InvalidRequest, 0},
 	{"page of 500 with the word quota", "openai-compatible", 500, "", "<html><head><title>Error</title></head><body>insufficient balance, rate limit</body></html>", ServerError, 0},
 	{"redirect", "openai-compatible", 302, "Location: /login", "", InvalidRequest, 0},
+	{"a page in a client's words", "codex", 0, "", "unexpected status 403 Forbidden: <html><head><title>Just a moment...</title></head></html>, url: https://chatgpt.com/x", PermissionDenied, 0},
+	{"an answer of nothing", "gemini", 200, "", `{"candidates":[{"content":{"parts":[{"text":""}],"role":"model"},"finishReason":"STOP"}]}`, ServerError, 0},
 	{"407", "openai-compatible", 407, "", "", AuthFailed, 0},
 	{"520", "openai-compatible", 520, "", "", ServerError, 0},
 	{"a label that promises a retry in a 400", "openai-compatible", 400, "", `{"error":{"type":"api_error","message":"no"}}`, InvalidRequest, 0},

@@ -106,7 +106,7 @@ func (e *evidence) object(n *node, vendor string, depth int) {
 				e.requestID = v.text
 			}
 		case r == roleAnswer:
-			e.answer = true
+			e.answer, e.said = true, e.said || v.says()
 			inner = append(inner, v)
 		case nested || r == roleInner:
 			inner = append(inner, v)
@@ -133,6 +133,25 @@ func (e *evidence) object(n *node, vendor string, depth int) {
 		e.value(v, vendor, depth+1)
 	}
 	e.unquote(words, vendor, depth, own)
+}
+
+// says reports whether a model's answer holds text or a call.
+func (n *node) says() bool {
+	for i := range n.kids {
+		v := &n.kids[i]
+		if n.kind == kindObject && v.kind == kindText {
+			switch canon(n.keys[i]) {
+			case "text", "content", "arguments", "name":
+				if v.text != "" {
+					return true
+				}
+			}
+		}
+		if v.says() {
+			return true
+		}
+	}
+	return false
 }
 
 // unquote reads a message, which may quote another error. A plain sentence stays with the

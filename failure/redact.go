@@ -228,7 +228,7 @@ func judge(token string, name nameKind, gap, before string, opaques bool) string
 			if kindOf(token)&schemeName == 0 && (value && name&wordName == 0 || told && len(token) >= 5 && telling(token)) {
 				return hiddenKey
 			}
-		case value, strings.ContainsAny(gap, "`<'\""), name&pathName != 0 && gap == "/", name&sureName != 0,
+		case value, strings.ContainsAny(gap, "`<\""), strings.Contains(gap, " '"), name&pathName != 0 && gap == "/", name&sureName != 0,
 			strings.HasSuffix(before, "in organization "), len(token) >= 4 && numbered(token):
 			return hiddenID
 		}

@@ -110,7 +110,7 @@ func TestRedactionKeeps(t *testing.T) {
 		"model claude-sonnet-4-5-20250929 at https://platform.openai.com/account/rate-limits",
 		"request req_011CTabcdefghijklmnopqr12 failed", "chatcmpl-9XyZabcdefghijklmnop0123 ended",
 		"the API key is invalid", "token limit", "Your account is not active, please check your billing details on our website.",
-		"user_model_rate_limited", "workspace_owner_credits_depleted", "account_deactivated",
+		"This request would exceed your account's rate limit, and your organization's.", "user_model_rate_limited", "workspace_owner_credits_depleted", "account_deactivated",
 		"accounts/fireworks/models/llama-v3p1-405b-instruct not found", "Meta-Llama-3.1-405B-Instruct-Turbo", "anthropic.claude-3-5-sonnet-20241022-v2:0",
 		"Bearer token expired", "OAuth token has expired.", "2026-05-04T12:00:00Z", "[key] [id] [email]", `"api_key":"[key]"`, "organization [id] on", "1777896060000",
 		"You can find your API key at https://platform.openai.com/account/api-keys.",

@@ -78,6 +78,7 @@ var wrapperIndex = indexWrappers()
 type wrapper struct {
 	glob   glob
 	vendor string
+	relay  bool   // labels another's error
 	first  string // the literal text that the pattern begins with
 }
 
@@ -85,7 +86,7 @@ func indexWrappers() []wrapper {
 	all := make([]wrapper, len(wrapperRows))
 	for i, r := range wrapperRows {
 		g := compile(r.pattern)
-		all[i] = wrapper{glob: g, vendor: r.vendor}
+		all[i] = wrapper{glob: g, vendor: r.vendor, relay: strings.Contains(r.pattern, "{vendor}") || strings.HasPrefix(r.pattern, "litellm.")}
 		if g[0].hole == "" {
 			all[i].first = g[0].text
 		}
@@ -107,10 +108,16 @@ var reasonStatus = func() map[string]int {
 // clientTails are what clients add behind the error that they quote.
 var clientTails = []string{"; retrying ", ", url: http", "\n\nRequest URL: ", ", request id: ", "\n    at "}
 
+// wrapping is what a wrapper says by itself.
+type wrapping struct {
+	layer
+	relay bool
+}
+
 // unwrap recognises a wrapper, and returns what it says and the text that it quotes.
-func unwrap(s, vendor string) (layer, string, bool) {
+func unwrap(s, vendor string) (wrapping, string, bool) {
 	if len(s) > 64<<10 {
-		return layer{}, "", false
+		return wrapping{}, "", false
 	}
 	for _, t := range clientTails {
 		if i := strings.Index(s, t); i > 0 {
@@ -122,7 +129,7 @@ func unwrap(s, vendor string) (layer, string, bool) {
 		if w.vendor != "" && w.vendor != vendor || w.first != "" && !strings.HasPrefix(s, w.first) {
 			continue
 		}
-		var l layer
+		l := wrapping{relay: w.relay}
 		var rest string
 		ok := w.glob.match(s, func(hole, text string) bool {
 			switch hole {
@@ -167,7 +174,7 @@ func unwrap(s, vendor string) (layer, string, bool) {
 			return l, rest, true
 		}
 	}
-	return layer{}, "", false
+	return wrapping{}, "", false
 }
 
 // phrase reports whether a text could be a status line's reason.
