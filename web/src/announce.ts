@@ -38,7 +38,7 @@ export function announce(before: State, after: State): Said {
   const attempt = is.attempts.at(-1);
   if (!ended(run) && attempt && attempt !== was?.attempts.at(-1) && attempt.decision?.next_at) {
     const wait = Date.parse(attempt.decision.next_at) - attempt.ended_at!;
-    return { status: `Attempt ${attempt.number} failed: ${className(attempt.decision.class)}. Trying again in ${duration(wait)}. Press Escape to stop.` };
+    return { status: `Attempt ${attempt.number} failed: ${className(attempt.decision.class)}. Trying again ${wait < 100 ? 'now' : `in ${duration(wait)}`}. Press Escape to stop.` };
   }
   return {};
 }

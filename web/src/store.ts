@@ -46,6 +46,7 @@ export class Store {
   #stream: EventStream;
   #due = 0;
   #painted = 0;
+  #made = { key: '', id: '' }; // the session that was made for a first message, which may not have arrived
 
   constructor() {
     this.#stream = new EventStream({
@@ -81,20 +82,27 @@ export class Store {
   // Where the page is.
 
   async start(): Promise<void> {
-    const launch = /^#launch=(.+)$/.exec(location.hash)?.[1];
-    if (launch) {
-      // The secret leaves the address before anything else can read it.
-      history.replaceState(null, '', location.pathname);
-      try {
-        await api.login(decodeURIComponent(launch));
-      } catch (e) {
-        // A used link does no harm where the browser is signed in already: the stream finds out.
-        if (!(e instanceof ApiError) || e.status === 0) this.#set({ error: 'The server did not answer.' });
-      }
-    }
+    await this.#signIn();
     window.addEventListener('popstate', () => this.#arrive());
+    // A launch link that is opened in a tab of this page changes nothing but the fragment.
+    window.addEventListener('hashchange', () => void this.#signIn().then((used) => used && location.reload()));
     this.#arrive();
     void this.#loadModels();
+  }
+
+  /** Exchanges the secret of a launch link, if there is one, for a login. */
+  async #signIn(): Promise<boolean> {
+    const secret = /^#launch=(.+)$/.exec(location.hash)?.[1];
+    if (!secret) return false;
+    // It leaves the address before anything else can read it.
+    history.replaceState(null, '', location.pathname);
+    try {
+      await api.login(decodeURIComponent(secret));
+    } catch (e) {
+      // A used link does no harm where the browser is signed in already: the stream finds out.
+      if (!(e instanceof ApiError)) throw e;
+    }
+    return true;
   }
 
   go(path: string): void {
@@ -150,7 +158,8 @@ export class Store {
   send(text: string, key: string, model = ''): Promise<boolean> {
     return this.#act(async () => {
       const open = this.session();
-      const id = open?.id ?? (await api.createSession(model)).id;
+      if (!open && this.#made.key !== key) this.#made = { key, id: (await api.createSession(model)).id };
+      const id = open?.id ?? this.#made.id;
       await api.post(id, text, key);
       if (!open) this.go(`/s/${id}`);
     });

@@ -98,13 +98,22 @@ export class EventStream {
           watch();
           const last = frames.findLast((f) => f.id)?.id;
           if (last) this.#after = last;
-          if (frames.length > 0) this.#options.onFrames(frames);
+          if (frames.length > 0) this.#deliver(frames);
         });
       }
     } catch {
       // The connection failed or was silent for too long: as after a clean end, we come back.
     }
     if (this.#abort === abort) this.#lost();
+  }
+
+  // What the page cannot draw is its own failure, and none of the connection.
+  #deliver(frames: Frame[]): void {
+    try {
+      this.#options.onFrames(frames);
+    } catch (e) {
+      reportError(e);
+    }
   }
 
   #end(link: Link): void {

@@ -103,8 +103,8 @@ export function rowState(s: Session): RowState {
     case 'cancelled':
       return 'cancelled';
     case 'failed':
-      if (run.failure?.retryable && run.recovery && !run.recovery.replay_safe) return 'needs-you';
-      return run.failure?.retry_class === 'interrupted' ? 'interrupted' : 'failed';
+      if (run.failure?.retry_class === 'interrupted') return 'interrupted';
+      return run.failure?.retryable && run.recovery?.replay_safe === false ? 'needs-you' : 'failed';
   }
   return 'idle';
 }

@@ -46,7 +46,8 @@ export function Composer({ store, app, id, model, onModel }: Props) {
     setSending(false);
     if (!taken) return;
     key.current = { text: '', value: '' };
-    setText('');
+    // What was typed meanwhile is the next draft.
+    if (!box.current || box.current.value === text) setText('');
   };
   const press = (e: KeyboardEvent) => {
     if (e.key !== 'Enter' || e.isComposing) return;

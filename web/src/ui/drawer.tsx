@@ -84,9 +84,9 @@ function Card({ attempt: a, previous }: { attempt: Attempt; previous: Attempt | 
       <h3>
         <span class="attempt-number">{a.number}</span>
         {previous ? (previous.model === a.model ? 'retry' : 'next model') : 'first'} · {modelName(a.model)}
-        <span class="attempt-outcome">{state}</span>
       </h3>
       <p class="soft number">
+        <span class="attempt-outcome">{state}</span> ·{' '}
         <time dateTime={new Date(a.opened_at).toISOString()} title={fullTime(a.opened_at)}>
           {exactTime(a.opened_at)}
         </time>

@@ -81,7 +81,7 @@ function Row({ store, app, session: s, now, current }: { store: Store; app: App;
         <span class="row-title">{title}</span>
         <span class="row-note">
           {text && <span class="row-state">{text} · </span>}
-          {text && state !== 'running' && state !== 'queued' ? clockTime(at, now) : text ? modelName(s.model) : `${modelName(s.model)} · ${ago(at, now)}`}
+          {text && state !== 'running' && state !== 'queued' ? clockTime(at, now) : text ? modelName(s.model) : `${ago(at, now)} · ${modelName(s.model)}`}
         </span>
       </Link>
     </li>

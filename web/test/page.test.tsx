@@ -1,0 +1,244 @@
+import { act, cleanup, fireEvent, render, screen, within } from '@testing-library/preact';
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { Store } from '../src/store';
+import type { Failure, Recovery, ServerEvent } from '../src/types';
+import { Root } from '../src/ui/app';
+import { attempt, event, message, output, reply, run, session, snapshot, text } from './make';
+
+// The whole page over a server that is only its answers.
+
+interface Call {
+  method: string;
+  path: string;
+  body: unknown;
+  key: string | null;
+}
+
+let calls: Call[];
+let answers: Record<string, [number, unknown]>;
+let store: Store;
+
+beforeEach(() => {
+  localStorage.clear();
+  calls = [];
+  answers = { 'GET /api/v1/models': [200, { models: [], chains: [] }] };
+  vi.stubGlobal('fetch', async (path: string, init: RequestInit = {}) => {
+    if (path.startsWith('/api/v1/events')) return new Promise(() => {});
+    const method = init.method ?? 'GET';
+    calls.push({ method, path, body: init.body ? JSON.parse(String(init.body)) : undefined, key: new Headers(init.headers).get('Idempotency-Key') });
+    const [status, body] = answers[`${method} ${path}`] ?? [404, { error: { code: 'not_found', message: `no ${method} ${path}` } }];
+    return new Response(body === undefined ? null : JSON.stringify(body), { status });
+  });
+});
+
+afterEach(() => {
+  cleanup();
+  vi.unstubAllGlobals();
+});
+
+async function open(...events: ServerEvent[]): Promise<void> {
+  history.replaceState(null, '', '/s/ses_1');
+  store = new Store();
+  render(<Root store={store} />);
+  await act(() => store.start());
+  await tell(...events);
+}
+
+/** Delivers events and waits for the repaint that they cause. */
+async function tell(...events: ServerEvent[]): Promise<void> {
+  await act(async () => {
+    const painted = new Promise<void>((done) => {
+      const stop = store.subscribe(() => (stop(), done()));
+    });
+    store.receive(events);
+    await painted;
+  });
+}
+
+/** Lets the answers that are on their way arrive. */
+const settle = () => new Promise<void>((done) => setTimeout(done));
+
+const click = (name: string | RegExp) =>
+  act(async () => {
+    fireEvent.click(screen.getByRole('button', { name }));
+    await settle();
+  });
+const sent = (method: string, path: RegExp) => calls.filter((c) => c.method === method && path.test(c.path));
+
+const failure: Failure = { retryable: true, retry_class: 'overloaded', message: 'Overloaded', model: 'alpha/large', status: 529 };
+const shown: Recovery = { auto: false, verb: '', replay_safe: false, evidence: ['text_shown'], reason: 'not_safe', choices: ['regenerate', 'resume', 'keep'] };
+
+test('a reply streams, and its end keeps the same nodes', async () => {
+  await open(snapshot(), event('run', { run: run() }), output(1, [text('First **bold**.\n\nSec')]));
+  const first = screen.getByText('bold').closest('p');
+  await tell(output(2, [text('ond.\n')]));
+  await tell(event('message', { message: reply('First **bold**.\n\nSecond.\n') }), event('run', { run: run({ state: 'succeeded' }) }));
+  expect(screen.getByText('bold').closest('p')).toBe(first);
+  expect(screen.getByText('Second.')).toBeTruthy();
+  expect(screen.getByRole('status').textContent).toBe('Reply complete, 2 paragraphs');
+});
+
+test('the log is not live', async () => {
+  await open(snapshot());
+  expect(screen.getByRole('log').getAttribute('aria-live')).toBe('off');
+  expect(screen.getAllByRole('status').length).toBe(1);
+  expect(screen.getAllByRole('alert').length).toBe(1);
+});
+
+test('a failed reply keeps its text and shows both verdicts apart', async () => {
+  await open(
+    snapshot({ messages: [message(), reply('Part of it', { interrupted: 'stream_interrupted', failure, recovery: shown })] }),
+    event('run', { run: run({ state: 'failed', failure, recovery: shown }) }),
+  );
+  expect(screen.getByText('Part of it')).toBeTruthy();
+  const card = within(screen.getByRole('group', { name: 'What went wrong' }));
+  expect(card.getByText('Worth retrying:').parentElement!.textContent).toBe('Worth retrying:yes, overloaded');
+  expect(card.getByText('Safe to repeat:').parentElement!.textContent).toBe('Safe to repeat:no, text was shown');
+  answers['POST /api/v1/sessions/ses_1/messages/msg_1/regenerate'] = [202, {}];
+  await click('Regenerate');
+  expect(sent('POST', /regenerate$/)[0]!.body).toEqual({ revision: store.session()!.revision, confirm_effects: false });
+});
+
+test('a cancelled run is never shown as failed', async () => {
+  await open(snapshot(), event('run', { run: run({ state: 'cancelled', failure, recovery: shown }) }));
+  expect(screen.queryByRole('group', { name: 'What went wrong' })).toBeNull();
+  expect(screen.getByText('Cancelled').parentElement!.textContent).toContain('you stopped it');
+});
+
+test('stop says so until the server has confirmed it', async () => {
+  await open(snapshot(), event('run', { run: run() }));
+  answers['POST /api/v1/sessions/ses_1/runs/run_1/cancel'] = [202, run({ cancel_requested: true })];
+  await click('Stop');
+  await tell();
+  await click('Stopping…');
+  expect(sent('POST', /cancel$/).length).toBe(1);
+  await tell(event('run', { run: run({ state: 'cancelled' }) }));
+  expect(screen.queryByRole('button', { name: /Stop/ })).toBeNull();
+});
+
+test('a back-off counts down, with nothing of the failed attempt in the reply', async () => {
+  const next_at = new Date(Date.now() + 5000).toISOString();
+  const decision = { ...attempt().decision!, next_at };
+  const s = snapshot();
+  s.snapshot!.system.now = Date.now();
+  await open(s, event('run', { run: run() }), event('attempt', { attempt: attempt({ decision }) }));
+  expect(screen.getByRole('timer').textContent).toMatch(/^[45]\.\d s$/);
+  expect(screen.getByText(/Nothing had been shown/).textContent).toContain('large: overloaded (529)');
+  expect(screen.queryByRole('article', { name: /Reply/ })).toBeNull();
+});
+
+test('what is sent keeps its key until it is delivered', async () => {
+  await open(snapshot());
+  const box = screen.getByLabelText('Message') as HTMLTextAreaElement;
+  const path = '/api/v1/sessions/ses_1/messages';
+  answers[`POST ${path}`] = [503, { error: { code: 'unavailable', message: 'Shutting down.' } }];
+  await act(async () => void fireEvent.input(box, { target: { value: 'Hello' } }));
+  await click('Send');
+  await tell();
+  expect(box.value).toBe('Hello');
+  expect(screen.getByText('Shutting down.', { selector: '.refused' })).toBeTruthy();
+  answers[`POST ${path}`] = [202, { message_id: 'm', run_id: 'r', state: 'queued' }];
+  await click('Send');
+  const [first, second] = sent('POST', /messages$/);
+  expect(first!.key).toBeTruthy();
+  expect(second!.key).toBe(first!.key);
+  expect(second!.body).toEqual({ parts: [{ kind: 'text', text: 'Hello' }] });
+  expect(box.value).toBe('');
+});
+
+test('a draft survives a reload', async () => {
+  await open(snapshot());
+  await act(async () => void fireEvent.input(screen.getByLabelText('Message'), { target: { value: 'unsent' } }));
+  cleanup();
+  await open(snapshot());
+  expect((screen.getByLabelText('Message') as HTMLTextAreaElement).value).toBe('unsent');
+});
+
+test('effects are listed before a regenerate, and an unknown one must be ticked', async () => {
+  await open(snapshot({ messages: [message(), reply('done')] }), event('run', { run: run({ state: 'succeeded' }) }));
+  const effects = [{ call_id: 'c', name: 'send_mail', arguments: '{}', state: 'unknown', started_at: 1 }];
+  answers['POST /api/v1/sessions/ses_1/messages/msg_1/regenerate'] = [409, { error: { code: 'effects_not_confirmed', message: 'x', details: { effects } } }];
+  await click('Regenerate');
+  await tell();
+  const dialog = within(screen.getByRole('dialog'));
+  expect(dialog.getByText('send_mail').parentElement!.textContent).toContain('outcome unknown');
+  const go = dialog.getByRole('button', { name: 'Regenerate' }) as HTMLButtonElement;
+  expect(go.disabled).toBe(true);
+  await act(async () => void fireEvent.click(dialog.getByRole('checkbox')));
+  await act(async () => void fireEvent.click(go));
+  expect(sent('POST', /regenerate$/).at(-1)!.body).toMatchObject({ confirm_effects: true });
+});
+
+test('the queue is edited, emptied and reordered', async () => {
+  const pending = [1, 2].map((n) => ({ message_id: `msg_${n}0`, run_id: `run_${n}0`, session_id: 'ses_1', rank: n, parts: [{ kind: 'text', text: `later ${n}` }], actor: 'o', created_at: 1 }));
+  await open(snapshot({ pending }), event('run', { run: run() }));
+  const at = '/api/v1/sessions/ses_1/pending/msg_20';
+  Object.assign(answers, { [`PATCH ${at}`]: [200, {}], [`DELETE ${at}`]: [204, undefined], [`POST ${at}/send-now`]: [202, {}] });
+  await click('Edit queued message 2');
+  await act(async () => void fireEvent.input(screen.getByLabelText('Queued message 2'), { target: { value: 'changed' } }));
+  await click('Save');
+  await click('Send queued message 2 next');
+  await click('Remove queued message 2');
+  expect(calls.slice(1).map((c) => `${c.method} ${c.path}`)).toEqual([`PATCH ${at}`, `POST ${at}/send-now`, `DELETE ${at}`]);
+  expect(calls[1]!.body).toEqual({ parts: [{ kind: 'text', text: 'changed' }] });
+});
+
+test('Escape stops a run; with a draft in the box the first press only warns', async () => {
+  await open(snapshot(), event('run', { run: run() }));
+  answers['POST /api/v1/sessions/ses_1/runs/run_1/cancel'] = [202, run({ cancel_requested: true })];
+  const box = screen.getByLabelText('Message');
+  await act(async () => void fireEvent.input(box, { target: { value: 'draft' } }));
+  await act(async () => void fireEvent.keyDown(box, { key: 'Escape', bubbles: true }));
+  expect(sent('POST', /cancel$/).length).toBe(0);
+  expect(screen.getByText('Press Esc again to stop', { selector: '.hint' })).toBeTruthy();
+  await act(async () => void fireEvent.keyDown(box, { key: 'Escape', bubbles: true }));
+  expect(sent('POST', /cancel$/).length).toBe(1);
+});
+
+test('the attempts of a run show each verdict and the rule', async () => {
+  await open(snapshot({ messages: [message(), reply('done')] }), event('run', { run: run({ state: 'succeeded' }) }));
+  answers['GET /api/v1/sessions/ses_1/runs/run_1/attempts'] = [200, { attempts: [attempt(), attempt({ id: 'att_2', number: 2, after: 'att_1', ok: true, failure: undefined, decision: undefined })] }];
+  await click('Attempts');
+  await tell();
+  await tell();
+  const drawer = within(screen.getByRole('region', { name: 'Attempts' }));
+  expect(drawer.getAllByRole('listitem').map((li) => li.querySelector('h3')!.textContent)).toEqual(['1first · large', '2retry · large']);
+  expect(drawer.getByText('Repeated after a wait').parentElement!.textContent).toContain('the same request is sent again');
+  await act(async () => void fireEvent.keyDown(document.body, { key: 'Escape', bubbles: true }));
+  await tell();
+  expect(screen.queryByRole('region', { name: 'Attempts' })).toBeNull();
+});
+
+test('a first visit says that replies are rehearsed, and offers failures to see', async () => {
+  answers['GET /api/v1/models'] = [200, { models: [{ name: 'rehearsal/drip', provider: 'rehearsal', dialect: 'chat' }], chains: [] }];
+  history.replaceState(null, '', '/');
+  store = new Store();
+  render(<Root store={store} />);
+  await act(() => store.start());
+  await tell(snapshot({ sessions: [], session: undefined, system: { version: '1', running: 0, queued: 0, concurrent_runs: 1, now: 0, rehearsal: true } }));
+  expect(screen.getByText(/No provider key is configured yet/)).toBeTruthy();
+  answers['POST /api/v1/sessions'] = [201, session({ id: 'ses_7' })];
+  answers['POST /api/v1/sessions/ses_7/messages'] = [202, {}];
+  await click(/A slow reply/);
+  expect(sent('POST', /sessions$/)[0]!.body).toEqual({ model: 'rehearsal/drip' });
+  expect(location.pathname).toBe('/s/ses_7');
+});
+
+test('a launch link is used up and leaves the address', async () => {
+  answers['POST /auth/launch'] = [200, {}];
+  history.replaceState(null, '', '/#launch=s3cret');
+  store = new Store();
+  await store.start();
+  expect(location.hash).toBe('');
+  expect(sent('POST', /launch$/)[0]!.body).toEqual({ secret: 's3cret' });
+});
+
+test('signed out keeps the draft and says what to do', async () => {
+  await open(snapshot());
+  answers['POST /api/v1/sessions/ses_1/messages'] = [401, { error: { code: 'unauthenticated', message: 'x' } }];
+  await act(async () => void fireEvent.input(screen.getByLabelText('Message'), { target: { value: 'kept' } }));
+  await click('Send');
+  await tell();
+  expect(screen.getByRole('heading', { name: 'Signed out' })).toBeTruthy();
+  expect(localStorage.getItem('reprise.draft.ses_1')).toBe('kept');
+});
