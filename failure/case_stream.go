@@ -34,7 +34,7 @@ func (c *Case) stream(f Facts, h http.Header) *Failure {
 		return FromError(f, io.ErrUnexpectedEOF)
 	case !r.content:
 		out := f.fail()
-		out.set(ServerError, "stop:empty", "an answer of nothing")
+		out.set(ServerError, ruleEmpty, "an answer of nothing")
 		out.Message = "The model answered nothing."
 		return out
 	}

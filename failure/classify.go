@@ -21,6 +21,9 @@ type verdict struct {
 // unifiedStatus says whether a Claude plan's window is spent, whatever the words say.
 const unifiedStatus = "Anthropic-Ratelimit-Unified-Status"
 
+// ruleEmpty is the rule for an answer that ends well and holds nothing.
+const ruleEmpty = "stop:empty"
+
 // conclude weighs the evidence. In order: the innermost layer whose code, type or words
 // decide, wrappers after what they quote; the answer's status; the labels that decide little.
 func (e *evidence) conclude() *Failure {
@@ -186,7 +189,7 @@ func (e *evidence) byStop() verdict {
 		return r.verdict()
 	}
 	if !e.said {
-		return verdict{class: ServerError, rule: "stop:empty", source: "an answer of nothing"}
+		return verdict{class: ServerError, rule: ruleEmpty, source: "an answer of nothing"}
 	}
 	return verdict{class: Unknown, rule: "protocol_mismatch", source: "an answer where a stream or an error was due"}
 }
@@ -214,6 +217,8 @@ func (e *evidence) describe(out *Failure) {
 	}
 	switch {
 	case out.Message != "":
+	case out.Rule == ruleEmpty:
+		out.Message = "The model answered nothing."
 	case e.stop != "":
 		out.Message = "The model stopped: " + e.stop + "."
 	case e.status >= 300:

@@ -46,6 +46,7 @@ var sentenceRows = []sentenceRow{
 	{"bedrock", "Too many requests, please wait before trying again.", RateLimited, "https://docs.aws.amazon.com/bedrock/latest/userguide/troubleshooting-api-error-codes.html"},
 	{"bedrock", "Too many requests, please wait before trying again. You have sent too many requests.  Wait before trying again.", RateLimited, "https://docs.aws.amazon.com/bedrock/latest/userguide/troubleshooting-api-error-codes.html"},
 	{"bedrock", "Too many connections, please wait before trying again.", RateLimited, "https://docs.aws.amazon.com/bedrock/latest/userguide/troubleshooting-api-error-codes.html"},
+	{"bedrock", "Operation not allowed", PermissionDenied, "https://docs.aws.amazon.com/bedrock/latest/userguide/troubleshooting-api-error-codes.html"},
 	{"bedrock", "Bedrock is unable to process your request.", ServerError, "https://github.com/vercel/ai/pull/19318"},
 	{"bedrock", "The system encountered an unexpected error during processing. Try your request again.", ServerError, bedrockErrors},
 	{"bedrock", "Model is getting throttled. Try your request again.", RateLimited, bedrockErrors},
