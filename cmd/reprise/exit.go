@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 
 	"github.com/reprise-run/reprise/internal/client"
@@ -44,6 +45,8 @@ func failed(err error) error {
 		return err
 	case errors.As(err, &refusal) && (refusal.Code == session.CodeValidation || refusal.Status == 404):
 		return usage(err)
+	case errors.Is(err, context.Canceled):
+		return &ended{exitCancelled, err}
 	}
 	return &ended{exitFailed, err}
 }

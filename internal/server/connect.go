@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 
@@ -82,37 +83,44 @@ func Inspect(ctx context.Context, cfg Config, id session.RunID) (run session.Run
 	}
 	l, err := acquire(cfg.Data)
 	var held *Held
-	if errors.As(err, &held) && held.URL != "" {
-		c, err := clientOf(cfg.Data, held.URL)
-		if err != nil {
-			return run, nil, err
-		}
-		if run, err = c.FindRun(ctx, id); err != nil {
-			return run, nil, err
-		}
-		attempts, err = c.Attempts(ctx, run.SessionID, id)
-		return run, attempts, err
+	switch {
+	case errors.As(err, &held) && held.URL != "":
+		run, attempts, err = inspectServer(ctx, cfg.Data, held.URL, id)
+	case err == nil:
+		run, attempts, err = inspectFile(ctx, path, id)
+		err = errors.Join(err, l.Close())
 	}
+	var refusal *client.Error
+	if errors.Is(err, session.ErrNotFound) || errors.As(err, &refusal) && refusal.Status == http.StatusNotFound {
+		err = fmt.Errorf("there is no run %s", id)
+	}
+	return run, attempts, err
+}
+
+func inspectServer(ctx context.Context, dir, url string, id session.RunID) (run session.Run, attempts []session.Attempt, err error) {
+	c, err := clientOf(dir, url)
 	if err != nil {
 		return run, nil, err
 	}
-	defer func() { err = errors.Join(err, l.Close()) }()
+	if run, err = c.FindRun(ctx, id); err != nil {
+		return run, nil, err
+	}
+	attempts, err = c.Attempts(ctx, run.SessionID, id)
+	return run, attempts, err
+}
+
+func inspectFile(ctx context.Context, path string, id session.RunID) (run session.Run, attempts []session.Attempt, err error) {
 	store, err := sqlite.Open(path)
 	if err != nil {
 		return run, nil, err
 	}
-	defer func() { err = errors.Join(err, store.Close()) }()
 	err = store.View(ctx, func(tx session.ReadTx) (err error) {
-		if run, err = tx.Run(id); err != nil {
-			return err
+		if run, err = tx.Run(id); err == nil {
+			attempts, err = tx.Attempts(id)
 		}
-		attempts, err = tx.Attempts(id)
 		return err
 	})
-	if errors.Is(err, session.ErrNotFound) {
-		err = fmt.Errorf("there is no run %s", id)
-	}
-	return run, attempts, err
+	return run, attempts, errors.Join(err, store.Close())
 }
 
 // Rehearse serves the rehearsal alone until ctx is done. ready is told where, and what it

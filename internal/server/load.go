@@ -112,27 +112,33 @@ func (s Sources) file() ([]layer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the configuration: %w", err)
 	}
-	root, err := parse(path, b)
+	root, err := parse(inFile(path), b)
 	if err != nil || root == nil {
 		return nil, err
 	}
 	return []layer{{path, root}}, nil
 }
 
+// place names a line of a source, in an error.
+type place func(line string) string
+
+func inFile(path string) place { return func(line string) string { return path + ":" + line } }
+
 // parse reads one document of settings and finds what does not belong there. An empty one is
 // nil.
-func parse(source string, b []byte) (*yaml.Node, error) {
+func parse(at place, b []byte) (*yaml.Node, error) {
 	strict := yaml.NewDecoder(bytes.NewReader(b))
 	strict.KnownFields(true)
 	if err := strict.Decode(new(Config)); err != nil && !errors.Is(err, io.EOF) {
-		return nil, located(source, err)
+		return nil, located(at, err)
 	}
-	if err := strict.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("%s: there is more than one document", source)
+	var more yaml.Node
+	if err := strict.Decode(&more); !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("%s: there is more than one document", at(fmt.Sprint(more.Line)))
 	}
 	var doc yaml.Node
 	if err := yaml.Unmarshal(b, &doc); err != nil {
-		return nil, located(source, err)
+		return nil, located(at, err)
 	}
 	if len(doc.Content) == 0 || doc.Content[0].Kind != yaml.MappingNode {
 		return nil, nil
@@ -140,8 +146,8 @@ func parse(source string, b []byte) (*yaml.Node, error) {
 	return doc.Content[0], nil
 }
 
-// located puts the file's name before each line of a YAML error.
-func located(source string, err error) error {
+// located makes each line of a YAML error name its place.
+func located(at place, err error) error {
 	lines := []string{strings.TrimPrefix(err.Error(), "yaml: ")}
 	var wrong *yaml.TypeError
 	if errors.As(err, &wrong) {
@@ -149,15 +155,14 @@ func located(source string, err error) error {
 	}
 	var errs []error
 	for _, l := range lines {
-		at, what, ok := strings.Cut(strings.TrimPrefix(l, "line "), ": ")
-		if !ok {
-			errs = append(errs, fmt.Errorf("%s: %s", source, l))
-			continue
+		line, what, ok := strings.Cut(strings.TrimPrefix(l, "line "), ": ")
+		if !ok || !strings.HasPrefix(l, "line ") {
+			line, what = "1", l
 		}
 		if key, _, unknown := strings.Cut(strings.TrimPrefix(what, "field "), " not found in type "); unknown {
 			what = fmt.Sprintf("there is no setting %q here", key)
 		}
-		errs = append(errs, fmt.Errorf("%s:%s: %s", source, at, what))
+		errs = append(errs, fmt.Errorf("%s: %s", at(line), what))
 	}
 	return errors.Join(errs...)
 }
@@ -225,7 +230,7 @@ func single(source, key, value string) (layer, error) {
 	if err != nil {
 		return layer{}, fmt.Errorf("%s: %w", source, err)
 	}
-	if _, err := parse(source, b); err != nil {
+	if _, err := parse(func(string) string { return source }, b); err != nil {
 		return layer{}, err
 	}
 	return layer{source, at}, nil

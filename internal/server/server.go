@@ -30,8 +30,8 @@ import (
 	"github.com/reprise-run/reprise/web"
 )
 
-// stopTime bounds the whole stop. The parts share it: the runs in progress have runGrace, and
-// requests that are being answered have httpGrace, before they are cut off.
+// stopTime bounds the whole stop. The parts share it: requests that are being answered have
+// httpGrace, and then the runs in progress have runGrace, before they are cut off.
 const (
 	stopTime  = 30 * time.Second
 	runGrace  = 15 * time.Second
@@ -42,6 +42,8 @@ const (
 type Options struct {
 	Version string
 	Log     *slog.Logger // nil: slog.Default()
+	// Grace is how long runs may go on when the server stops; 0: 15 s.
+	Grace time.Duration
 }
 
 // Server is the parts of the program, working. Its methods are safe for concurrent use.
@@ -68,6 +70,9 @@ type part struct {
 func Open(ctx context.Context, cfg Config, o Options) (s *Server, err error) {
 	if o.Log == nil {
 		o.Log = slog.Default()
+	}
+	if o.Grace == 0 {
+		o.Grace = runGrace
 	}
 	s = &Server{cfg: cfg, log: o.Log, version: o.Version}
 	defer func() {
@@ -106,7 +111,7 @@ func Open(ctx context.Context, cfg Config, o Options) (s *Server, err error) {
 		Policy:         cfg.Recovery.policy(),
 		Tools:          []agent.Tool{agent.Clock{}},
 		Sole:           true,
-		Grace:          runGrace,
+		Grace:          o.Grace,
 		Log:            o.Log,
 	})
 	if err != nil {

@@ -57,7 +57,7 @@ func ReadScripts(path string) ([]rehearsal.Script, error) {
 	}
 	var list []any
 	if err := yaml.Unmarshal(b, &list); err != nil {
-		return nil, located(path, err)
+		return nil, located(inFile(path), err)
 	}
 	if b, err = json.Marshal(list); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)

@@ -1,0 +1,354 @@
+package server
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/reprise-run/reprise/llm/replay"
+	"github.com/reprise-run/reprise/provider"
+	"github.com/reprise-run/reprise/recovery"
+)
+
+// sourcesOf is a machine with this file, and this environment beside a home folder.
+func sourcesOf(t *testing.T, file string, env Env) Sources {
+	t.Helper()
+	e := Env{"HOME": t.TempDir()}
+	maps.Copy(e, env)
+	dir := filepath.Join(e["HOME"], ".config", "reprise")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "reprise.yaml"), []byte(file), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return Sources{Env: e}
+}
+
+func load(t *testing.T, s Sources) Config {
+	t.Helper()
+	c, err := Load(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestNothingIsNeeded(t *testing.T) {
+	home := t.TempDir()
+	c := load(t, Sources{Env: Env{"HOME": home}})
+	if c.Listen != "127.0.0.1:7337" { // K-002
+		t.Errorf("listens on %s", c.Listen)
+	}
+	if want := filepath.Join(home, ".local/share/reprise"); c.Data != want {
+		t.Errorf("data in %s, want %s", c.Data, want)
+	}
+	if got := c.Recovery.policy(); got != recovery.DefaultPolicy() {
+		t.Errorf("policy %+v", got)
+	}
+	if c.Model() != "rehearsal/ok" {
+		t.Errorf("default model %q", c.Model())
+	}
+	data := load(t, Sources{Env: Env{"HOME": home, "XDG_DATA_HOME": "/var/data"}}).Data
+	if data != "/var/data/reprise" {
+		t.Errorf("data in %s", data)
+	}
+}
+
+// K-007: flags over environment over file over defaults.
+func TestPrecedence(t *testing.T) {
+	file := "listen: 127.0.0.1:1\nlimits: {concurrent_runs: 1}\nrecovery: {tier1: {attempts: 5, base: 2s}}\n"
+	env := Env{"REPRISE_LISTEN": "127.0.0.1:2", "REPRISE_RECOVERY_TIER1_ATTEMPTS": "6"}
+	s := sourcesOf(t, file, env)
+	s.Flags = []string{"listen=127.0.0.1:3", "listen=127.0.0.1:4"}
+	c := load(t, s)
+	if c.Listen != "127.0.0.1:4" {
+		t.Errorf("listen %s: not the last flag", c.Listen)
+	}
+	if c.Recovery.Tier1.Attempts != 6 {
+		t.Errorf("attempts %d: not the environment", c.Recovery.Tier1.Attempts)
+	}
+	if c.Limits.ConcurrentRuns != 1 || c.Recovery.Tier1.Base != Duration(2*time.Second) {
+		t.Errorf("%+v %+v: not the file", c.Limits, c.Recovery.Tier1)
+	}
+	if c.Recovery.Tier1.Cap != Duration(30*time.Second) {
+		t.Errorf("cap %v: not the default", c.Recovery.Tier1.Cap)
+	}
+}
+
+func TestLayersUniteMaps(t *testing.T) {
+	s := sourcesOf(t, "providers:\n  a: {base_url: http://a.test/v1, models: [x]}\n", nil)
+	s.Flags = []string{"providers.a.http2=true", "providers.b.base_url=http://b.test"}
+	c := load(t, s)
+	if a := c.Providers["a"]; !a.HTTP2 || a.BaseURL != "http://a.test/v1" || !slices.Equal(a.Models, []string{"x"}) {
+		t.Errorf("a: %+v", a)
+	}
+	if c.Providers["b"].BaseURL != "http://b.test" {
+		t.Errorf("b: %+v", c.Providers["b"])
+	}
+}
+
+func TestValues(t *testing.T) {
+	c := load(t, sourcesOf(t, `
+providers:
+  a: {base_url: http://a.test, timeouts: {idle: 0, first_content: 600s}}
+recovery:
+  hold: {for: 250ms}
+  unknown: bounded
+  tier2: {mode: "off", auto_within: 0}
+`, nil))
+	want := provider.DefaultTimeouts
+	want.Idle, want.FirstContent = 0, 10*time.Minute
+	if got := c.Providers["a"].Timeouts.provider(); got != want {
+		t.Errorf("timeouts %+v, want %+v", got, want)
+	}
+	if got := c.Recovery.Hold.replay(); got != (replay.Hold{Mode: replay.HoldFor, For: 250 * time.Millisecond}) {
+		t.Errorf("hold %+v", got)
+	}
+	p := c.Recovery.policy()
+	if !p.Unknown || p.HandOver || p.AutoWithin != 0 {
+		t.Errorf("policy %+v", p)
+	}
+	for value, want := range map[string]replay.HoldMode{
+		"first_content": replay.HoldFirstContent, "first_block": replay.HoldFirstBlock, "whole": replay.HoldWhole,
+		`"bytes: 4096"`: replay.HoldBytes, "{bytes: 4096}": replay.HoldBytes,
+	} {
+		if got := load(t, sourcesOf(t, "recovery: {hold: "+value+"}", nil)).Recovery.Hold.replay().Mode; got != want {
+			t.Errorf("hold %s is %v, want %v", value, got, want)
+		}
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	endpoint := "providers: {a: {base_url: http://a.test}}\n"
+	for name, c := range map[string]struct {
+		file  string
+		env   Env
+		flags []string
+		want  string // all of these, by line
+	}{
+		"unknown key":           {file: "listen: 127.0.0.1:0\nlisten_on: x\n", want: `reprise.yaml:2: there is no setting "listen_on" here`},
+		"unknown nested key":    {file: "recovery:\n  tier1:\n    atempts: 1\n", want: `reprise.yaml:3: there is no setting "atempts" here`},
+		"unknown provider key":  {file: "providers:\n  a:\n    url: x\n", want: `reprise.yaml:3: there is no setting "url" here`},
+		"wrong kind":            {file: "limits:\n  concurrent_runs: many\n", want: "reprise.yaml:2: cannot unmarshal"},
+		"no duration":           {file: "recovery:\n  tier1: {base: 5}\n", want: `reprise.yaml:2: "5" is not a duration`},
+		"negative duration":     {file: "recovery:\n  tier1: {base: -5s}\n", want: `reprise.yaml:2: "-5s" is not a duration`},
+		"no hold policy":        {file: "recovery:\n  hold: {for: ever}\n", want: "reprise.yaml:2: hold policy"},
+		"no YAML":               {file: "listen: [\n", want: "reprise.yaml:"},
+		"twice the same key":    {file: "listen: a:1\nlisten: b:2\n", want: `reprise.yaml:2: mapping key "listen" already defined`},
+		"two documents":         {file: "listen: 127.0.0.1:0\n---\nlisten: 127.0.0.1:1\n", want: "reprise.yaml:2: there is more than one document"},
+		"variable":              {env: Env{"REPRISE_LIMITS_CONCURRENT_RUNS": "many"}, want: "REPRISE_LIMITS_CONCURRENT_RUNS: cannot unmarshal"},
+		"flag":                  {flags: []string{"nothing.like=this"}, want: `--set nothing.like: there is no setting "nothing" here`},
+		"flag without value":    {flags: []string{"listen"}, want: "--set listen: want key=value"},
+		"listen":                {file: "listen: nowhere", want: "listen: want host:port"},
+		"open to all":           {file: "listen: 0.0.0.0:0\nauth: {mode: none}", want: "needs authentication"},
+		"auth mode":             {file: "auth: {mode: maybe}", want: "auth.mode: want launch or none"},
+		"literal key":           {file: "providers: {a: {base_url: http://a.test, keys: [sk-very-secret]}}", want: "providers.a.keys: a key is named, not written down"},
+		"literal nonce":         {file: "auth: {proxy_nonce: very-secret}", want: "auth.proxy_nonce: a key is named, not written down"},
+		"several keys":          {file: "providers: {a: {base_url: http://a.test, keys: [env:A, env:B]}}", want: "providers.a.keys: using several keys in turn is not available yet"},
+		"dialect":               {file: "providers: {a: {dialect: telnet}}", want: "providers.a.dialect: want one of chat, gemini, messages, responses"},
+		"chat without address":  {file: "providers: {a: {models: [x]}}", want: "providers.a.base_url: is missing"},
+		"address":               {file: "providers: {a: {base_url: localhost}}", want: "providers.a.base_url: want http://"},
+		"provider's name":       {file: "providers: {A/b: {base_url: http://a.test}}", want: "providers.A/b: a name is lower-case"},
+		"rehearsal's name":      {file: "providers: {rehearsal: {base_url: http://a.test}}", want: "belongs to the provider without a model"},
+		"fallback":              {file: endpoint + "chains: {default: [a/x, a/y]}", want: "chains.default: falling back to another model is not available yet"},
+		"empty chain":           {file: "chains: {default: []}", want: "chains.default: names no model"},
+		"chain without slash":   {file: "chains: {default: [x]}", want: `chains.default: "x" is not provider/model`},
+		"chain to nobody":       {file: endpoint + "chains: {default: [b/x]}", want: `chains.default: there is no provider "b"; known are a, rehearsal`},
+		"attempts":              {file: "recovery: {tier1: {attempts: 0}}", want: "recovery.tier1.attempts: want 1 or more"},
+		"cap":                   {file: "recovery: {tier1: {cap: 1ms}}", want: "recovery.tier1.cap: is less than"},
+		"unknown failures":      {file: "recovery: {unknown: always}", want: "recovery.unknown: want never or bounded"},
+		"requests":              {file: "recovery: {max_requests_per_step: 0}", want: "recovery.max_requests_per_step: want 1 or more"},
+		"mode":                  {file: "recovery: {tier2: {mode: sometimes}}", want: "recovery.tier2.mode: want interactive or off"},
+		"unattended":            {file: "recovery: {tier2: {mode: unattended}}", want: "recovery.tier2.mode: retries while nobody watches are not available yet"},
+		"several at once":       {file: "database: postgres://x\nevents: nats://x", want: "database: a database\nevents: an event log"},
+		"tier 2":                {file: "recovery: {tier2: {base: 1s, cap: 2s, max_attempts: 1, max_elapsed: 1s, max_spend: 1}}", want: "tier2.base\ntier2.cap\ntier2.max_attempts\ntier2.max_elapsed\ntier2.max_spend"},
+		"spend":                 {file: "spend: {session: 1, day: 0.5}", want: "spend.session\nspend.day"},
+		"tools":                 {file: "tools: {workspace: /srv, mcp: {a: {}}}", want: "tools.workspace\ntools.mcp"},
+		"runs":                  {file: "limits: {concurrent_runs: -1}", want: "limits.concurrent_runs: want 0 or more"},
+		"key of nothing":        {env: Env{"REPRISE_KEY": "env:A"}, want: "--key belongs to --base-url"},
+		"address without model": {env: Env{"REPRISE_BASE_URL": "http://a.test"}, want: "--base-url needs --model"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := sourcesOf(t, c.file, c.env)
+			s.Flags = c.flags
+			_, err := Load(s)
+			if err == nil {
+				t.Fatal("accepted")
+			}
+			for want := range strings.SplitSeq(c.want, "\n") {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("%v\nwant %s", err, want)
+				}
+			}
+			if strings.Contains(err.Error(), "very-secret") {
+				t.Errorf("the secret is in the error: %v", err)
+			}
+		})
+	}
+}
+
+func TestNamedFileMustBeThere(t *testing.T) {
+	if _, err := Load(Sources{Env: Env{"HOME": t.TempDir()}, File: filepath.Join(t.TempDir(), "no.yaml")}); err == nil {
+		t.Error("accepted")
+	}
+	if _, err := Load(Sources{Env: Env{}}); err == nil || !strings.Contains(err.Error(), "data: there is no home folder") {
+		t.Errorf("without a home folder: %v", err)
+	}
+}
+
+// K-162: keys come from environment variables by name.
+func TestFoundInTheEnvironment(t *testing.T) {
+	key := func(n string) []string { return []string{"env:" + n} }
+	for name, c := range map[string]struct {
+		env   Env
+		want  map[string]Provider
+		model string
+	}{
+		"OpenAI": {Env{"OPENAI_API_KEY": "k"},
+			map[string]Provider{"openai": {Dialect: "responses", BaseURL: "https://api.openai.com/v1", Keys: key("OPENAI_API_KEY"), Models: []string{"gpt-5.2"}}}, "openai/gpt-5.2"},
+		"compatible with OpenAI, no key": {Env{"OPENAI_BASE_URL": "http://127.0.0.1:8000/v1"},
+			map[string]Provider{"openai": {Dialect: "chat", BaseURL: "http://127.0.0.1:8000/v1"}}, ""},
+		"OpenAI by its address": {Env{"OPENAI_BASE_URL": "https://api.openai.com/v1", "OPENAI_API_KEY": "k"},
+			map[string]Provider{"openai": {Dialect: "responses", BaseURL: "https://api.openai.com/v1", Keys: key("OPENAI_API_KEY")}}, ""},
+		"Anthropic": {Env{"ANTHROPIC_API_KEY": "k"},
+			map[string]Provider{"claude": {Dialect: "messages", BaseURL: "https://api.anthropic.com", Keys: key("ANTHROPIC_API_KEY"), Models: []string{"claude-sonnet-5"}}}, "claude/claude-sonnet-5"},
+		"Google, either name": {Env{"GOOGLE_API_KEY": "k", "GOOGLE_GEMINI_BASE_URL": "https://g.test"},
+			map[string]Provider{"gemini": {Dialect: "gemini", BaseURL: "https://g.test", Keys: key("GOOGLE_API_KEY")}}, ""},
+		"Google, both names": {Env{"GOOGLE_API_KEY": "k", "GEMINI_API_KEY": "k"},
+			map[string]Provider{"gemini": {Dialect: "gemini", BaseURL: "https://generativelanguage.googleapis.com", Keys: key("GEMINI_API_KEY"), Models: []string{"gemini-flash-latest"}}}, "gemini/gemini-flash-latest"},
+		"Ollama": {Env{"OLLAMA_HOST": "0.0.0.0"},
+			map[string]Provider{"ollama": {Dialect: "chat", BaseURL: "http://127.0.0.1:11434/v1"}}, ""},
+		"empty": {Env{"OPENAI_API_KEY": "", "OLLAMA_HOST": ""}, map[string]Provider{}, "rehearsal/ok"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := load(t, sourcesOf(t, "", c.env))
+			if !reflect.DeepEqual(got.Providers, c.want) {
+				t.Errorf("found %+v, want %+v", got.Providers, c.want)
+			}
+			if got.Model() != c.model {
+				t.Errorf("default model %q, want %q", got.Model(), c.model)
+			}
+		})
+	}
+	own := load(t, sourcesOf(t, "providers: {a: {base_url: http://a.test}}", Env{"OPENAI_API_KEY": "k"}))
+	if len(own.Providers) != 1 {
+		t.Errorf("beside configured ones: %v", own.Providers)
+	}
+}
+
+func TestOllamaHost(t *testing.T) {
+	for host, want := range map[string]string{
+		"10.0.0.1":                 "http://10.0.0.1:11434/v1",
+		"10.0.0.1:80":              "http://10.0.0.1:80/v1",
+		"https://o.test":           "https://o.test:443/v1",
+		"http://o.test/":           "http://o.test:11434/v1",
+		"https://o.test/ollama":    "https://o.test:443/ollama/v1",
+		"[::]:9":                   "http://127.0.0.1:9/v1",
+		":9":                       "http://127.0.0.1:9/v1",
+		"http://[2001:db8::1]:900": "http://[2001:db8::1]:900/v1",
+	} {
+		if got := ollama(host); got != want {
+			t.Errorf("%s is %s, want %s", host, got, want)
+		}
+	}
+}
+
+// An address and a model are enough, as flags or as variables.
+func TestBaseURLAndModel(t *testing.T) {
+	byFlags := sourcesOf(t, "", nil)
+	byFlags.BaseURL, byFlags.Model, byFlags.Key = "http://127.0.0.1:1/v1", "org/some-model", "env:K"
+	byEnv := sourcesOf(t, "", Env{"REPRISE_BASE_URL": "http://127.0.0.1:1/v1", "REPRISE_MODEL": "org/some-model", "REPRISE_KEY": "env:K"})
+	for _, s := range []Sources{byFlags, byEnv} {
+		c := load(t, s)
+		want := Provider{Dialect: "chat", BaseURL: "http://127.0.0.1:1/v1", Models: []string{"org/some-model"}, Keys: []string{"env:K"}}
+		if !reflect.DeepEqual(c.Providers["endpoint"], want) {
+			t.Errorf("%+v, want %+v", c.Providers, want)
+		}
+		if model, ok := c.Endpoint(); !ok || model != "endpoint/org/some-model" {
+			t.Errorf("model %q", model)
+		}
+		if c.Model() != "default" {
+			t.Errorf("default model %q", c.Model())
+		}
+	}
+	s := sourcesOf(t, "", nil)
+	s.Model = "rehearsal/slow"
+	c := load(t, s)
+	if _, ok := c.Endpoint(); ok || !slices.Equal(c.Chains["default"], []string{"rehearsal/slow"}) {
+		t.Errorf("%+v", c.Chains)
+	}
+}
+
+func TestSecrets(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(path, []byte("from-file\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	env := Env{"K": " from-env ", "EMPTY": " "}
+	for ref, want := range map[string]string{"env:K": "from-env", "file:" + path: "from-file"} {
+		if got, err := env.secret(ref); err != nil || got != want {
+			t.Errorf("%s is %q, %v", ref, got, err)
+		}
+	}
+	for _, ref := range []string{"env:EMPTY", "env:NONE", "env:", "file:", "file:" + path + "x", "K", ""} {
+		if got, err := env.secret(ref); err == nil {
+			t.Errorf("%q is %q", ref, got)
+		}
+	}
+}
+
+func TestDocumentationListsEverySetting(t *testing.T) {
+	b, err := os.ReadFile("../../docs/configuration.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(b), "## Every key")
+	table, _, _ = strings.Cut(table, "## An example")
+	var listed []string
+	for line := range strings.Lines(table) {
+		if key, ok := strings.CutPrefix(line, "| `"); ok {
+			key, _, _ = strings.Cut(key, "`")
+			listed = append(listed, key)
+		}
+	}
+	if want := Keys(); !slices.Equal(listed, want) {
+		t.Errorf("the table has\n%s\nthe settings are\n%s", strings.Join(listed, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// The example is part of the contract: it loads.
+func TestDocumentedExampleLoads(t *testing.T) {
+	b, err := os.ReadFile("../../docs/configuration.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, example, _ := strings.Cut(string(b), "```yaml\n")
+	example, _, ok := strings.Cut(example, "```")
+	if !ok {
+		t.Fatal("there is no example")
+	}
+	if c := load(t, sourcesOf(t, example, nil)); len(c.Providers) != 3 {
+		t.Errorf("providers %v", c.Providers)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte("listen: a:1\nproviders: {a: {keys: [env:X]}}\n"))
+	f.Add([]byte("recovery: {hold: {for: 1s}, tier1: {base: 0}}"))
+	f.Add([]byte("a: &x {b: *x}"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		root, err := parse(inFile("file"), b)
+		if err == nil && root != nil {
+			c := Defaults()
+			if err := root.Decode(&c); err != nil {
+				t.Errorf("parsed, and not read: %v", err)
+			}
+		}
+	})
+}

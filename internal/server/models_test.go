@@ -1,0 +1,179 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/reprise-run/reprise/failure"
+	"github.com/reprise-run/reprise/internal/httpapi"
+	"github.com/reprise-run/reprise/llm"
+	"github.com/reprise-run/reprise/session"
+)
+
+func openModels(t *testing.T, file string, env Env) *Models {
+	t.Helper()
+	m, err := OpenModels(load(t, sourcesOf(t, file, env)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(m.Close(), m.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	return m
+}
+
+// K-164: an unknown provider fails at once with a clear error, which lists those that are
+// known.
+func TestResolve(t *testing.T) {
+	m := openModels(t, `
+providers:
+  a: {base_url: http://127.0.0.1:1, keys: [env:A_KEY]}
+  b: {base_url: http://127.0.0.1:1}
+  c: {base_url: http://127.0.0.1:1, keys: [env:NONE]}
+chains: {default: [a/org/model]}
+`, Env{"A_KEY": "secret"})
+	for _, c := range []struct {
+		model, provider, upstream string
+		class                     failure.Class
+		says                      string
+	}{
+		{model: "default", provider: "a", upstream: "org/model"},
+		{model: "b/x", provider: "b", upstream: "x"},
+		{model: "rehearsal/ok", provider: "rehearsal", upstream: "ok"},
+		{model: "rehearsal-gemini/ok", provider: "rehearsal-gemini", upstream: "ok"},
+		{model: "d/x", class: failure.ModelNotFound, says: `There is no provider "d". Providers are: a, b, c, rehearsal.`},
+		{model: "x", class: failure.ModelNotFound, says: `"x" is not the name of a chain, nor provider/model`},
+		{model: "a/", class: failure.ModelNotFound, says: "nor provider/model"},
+		{model: "", class: failure.ModelNotFound, says: "set chains.default"},
+		{model: "c/x", class: failure.CredentialsUnresolved, says: "the environment variable NONE is not set"},
+	} {
+		p, upstream, err := m.Resolve(c.model)
+		var f *failure.Failure
+		if errors.As(err, &f) {
+			if f.Class != c.class || !strings.Contains(f.Message, c.says) || f.Delivered != llm.NeverSent {
+				t.Errorf("%q: %+v, want %v: %s", c.model, f, c.class, c.says)
+			}
+			continue
+		}
+		if err != nil || p == nil || p.Name() != c.provider || upstream != c.upstream {
+			t.Errorf("%q is %v, %q, %v", c.model, p, upstream, err)
+		}
+	}
+	p, _, err := m.Resolve("a/x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if k, ok := p.(llm.Keyed); !ok || k.KeyLabel() != "env:A_KEY" {
+		t.Errorf("the key's label: %v", k)
+	}
+}
+
+func TestKeyIsReadAnew(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "key")
+	m := openModels(t, "providers: {a: {base_url: http://127.0.0.1:1, keys: ['file:"+path+"']}}", nil)
+	if _, _, err := m.Resolve("a/x"); err == nil {
+		t.Error("resolved without a key")
+	}
+	if err := os.WriteFile(path, []byte("k"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := m.Resolve("a/x"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestList(t *testing.T) {
+	m := openModels(t, `
+providers: {a: {base_url: http://127.0.0.1:1, models: [x, y]}}
+chains: {default: [a/z], fast: [a/x]}
+`, nil)
+	var names []string
+	for _, model := range m.List() {
+		if model.Provider != rehearsalName {
+			names = append(names, model.Name+" "+model.Dialect)
+		}
+	}
+	if want := []string{"a/x chat", "a/y chat", "a/z chat"}; !slices.Equal(names, want) {
+		t.Errorf("models %v, want %v", names, want)
+	}
+	if !slices.ContainsFunc(m.List(), func(m httpapi.Model) bool { return m.Name == "rehearsal/overloaded-then-ok" }) {
+		t.Error("the rehearsal's scripts are not listed")
+	}
+	if chains := m.Chains(); len(chains) != 2 || chains[0].Name != "default" || chains[1].Models[0] != "a/x" {
+		t.Errorf("chains %+v", chains)
+	}
+}
+
+// K-163: a provider's test reports success or the class of failure. K-165: in every dialect.
+func TestCheck(t *testing.T) {
+	var seen http.Header
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		seen = r.Header.Clone()
+		w.WriteHeader(http.StatusUnauthorized)
+		io.WriteString(w, `{"error":{"message":"Incorrect API key provided","type":"invalid_request_error","code":"invalid_api_key"}}`)
+	}))
+	defer upstream.Close()
+	m := openModels(t, `
+providers:
+  refused: {base_url: `+upstream.URL+`, keys: [env:K], models: [x], headers: {X-Title: reprise}}
+  gone: {base_url: "http://127.0.0.1:1", models: [x]}
+  nameless: {base_url: "http://127.0.0.1:1"}
+  keyless: {base_url: "http://127.0.0.1:1", keys: [env:NONE], models: [x]}
+`, Env{"K": "the-key"})
+	for d := range dialects {
+		c, err := m.Check(t.Context(), rehearsalName+"-"+d)
+		if err != nil || !c.OK || c.Model != "ok-fast" {
+			t.Errorf("%s: %+v, %v", d, c, err)
+		}
+	}
+	for name, want := range map[string]failure.Class{"refused": failure.AuthFailed, "gone": failure.Network,
+		"nameless": failure.ModelNotFound, "keyless": failure.CredentialsUnresolved} {
+		c, err := m.Check(t.Context(), name)
+		var f *failure.Failure
+		if !errors.As(err, &f) || f.Class != want || c.OK {
+			t.Errorf("%s: %+v, %v, want %v", name, c, err, want)
+		}
+	}
+	if seen.Get("Authorization") != "Bearer the-key" || seen.Get("X-Title") != "reprise" {
+		t.Errorf("headers %v", seen)
+	}
+	if _, err := m.Check(t.Context(), "nobody"); !errors.Is(err, session.ErrNotFound) {
+		t.Errorf("an unknown provider: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if c, err := m.Check(ctx, "rehearsal"); err == nil || c.OK {
+		t.Errorf("cancelled: %+v, %v", c, err)
+	}
+}
+
+func TestScriptsOfOnesOwn(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "scripts.yaml")
+	script := "- name: mine\n  shows: what I want\n  scenes: [[[{do: say, text: Hello}]]]\n"
+	if err := os.WriteFile(path, []byte(script), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m := openModels(t, "rehearsal: {scripts: "+path+"}", nil)
+	if !slices.ContainsFunc(m.List(), func(m httpapi.Model) bool { return m.Name == "rehearsal/mine" && m.Description == "what I want" }) {
+		t.Error("the script is not listed")
+	}
+	for name, wrong := range map[string]string{"no list": "name: x", "unknown key": "- name: x\n  scene: []", "unplayable": "- name: x\n  scenes: [[[{do: dance}]]]"} {
+		if err := os.WriteFile(path, []byte(wrong), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if m, err := OpenModels(load(t, sourcesOf(t, "rehearsal: {scripts: "+path+"}", nil))); err == nil {
+			t.Errorf("%s: accepted", name)
+			m.Close()
+		}
+	}
+}
