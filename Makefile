@@ -1,0 +1,62 @@
+# Users need Go alone: go run ./cmd/reprise serve. Contributors need Node for the page, and what
+# make setup installs. NESTED are modules of their own, whose dependencies the product must not
+# have.
+
+NESTED    := conformance web/gen
+UNIT       = $(shell go list ./... | grep -v '/e2e')
+FUZZTIME  ?= 20s
+STATICCHECK = go tool -modfile=$(CURDIR)/.ci/tools/go.mod staticcheck
+
+.PHONY: run test check unit conformance page e2e bench golden generate fuzz setup
+
+run:
+	go run ./cmd/reprise serve
+
+# All that a change must pass, the quickest answers first. The last lines are the last runner's own.
+test: setup check unit conformance page e2e
+
+setup:
+	.ci/setup
+
+check:
+	@files=$$(git ls-files -z '*.go' | xargs -0 gofmt -l); [ -z "$$files" ] || { echo "gofmt would change:"; echo "$$files"; exit 1; }
+	go vet ./...
+	$(STATICCHECK) ./...
+	set -e; for m in $(NESTED); do go -C $$m vet ./...; done
+
+unit:
+	go test -race -timeout 10m $(UNIT)
+
+conformance:
+	go -C conformance test -timeout 5m ./...
+
+# dist is committed: it must be what its sources give.
+page: web/node_modules/.package-lock.json
+	go -C web/gen run . -check
+	npm --prefix web run typecheck
+	npm --prefix web run test
+
+e2e: setup e2e/browser/node_modules/.package-lock.json
+	go test -count=1 -timeout 15m ./e2e/...
+
+%/node_modules/.package-lock.json: %/package-lock.json
+	npm --prefix $* ci --no-audit --no-fund
+	@touch $@
+
+bench:
+	go test -run '^$$' -bench . -benchmem $(UNIT)
+	go run ./bench
+
+# Rewrites what tests compare with. The diff is the review.
+golden:
+	go test $$(grep -rl --include='*_test.go' --exclude-dir=node_modules -e '"update", false' -e internal/wiretest . | xargs -n1 dirname | sort -u) -update
+
+generate: web/node_modules/.package-lock.json
+	go generate ./...
+
+fuzz:
+	set -e; for p in $$(grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n1 dirname | sort -u); do \
+		for f in $$(go test -list '^Fuzz' $$p | grep '^Fuzz'); do \
+			go test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) $$p; \
+		done; \
+	done
