@@ -52,9 +52,7 @@ function SignedOut() {
     <main class="plain-screen">
       <Mark />
       <h1>Signed out</h1>
-      <p>
-        Open a fresh link to sign in: run <code>reprise link</code> in a terminal on the server, or start the server again. Your drafts are kept on this device.
-      </p>
+      <p>Open a fresh launch link to sign in: the server prints one each time it starts. Your drafts are kept on this device.</p>
     </main>
   );
 }

@@ -1,3 +1,4 @@
+import type { ComponentChildren } from 'preact';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import type { App, Store } from '../store';
 import { ended, type Session } from '../types';
@@ -23,7 +24,7 @@ export function Conversation({ store, app, id }: { store: Store; app: App; id: s
   return (
     <>
       <Header store={store} session={session} phase={p} now={now} heard={(focus?.heard ?? 0) + app.server.clock} />
-      <Log id={id} change={focus}>
+      <Log id={id} change={focus} last={all.at(-1)?.key ?? ''}>
         {!focus && <p class="log-note">Loading…</p>}
         {focus && all.length === 0 && <p class="log-note">Nothing has been said yet.</p>}
         {all.map((t) => (
@@ -153,15 +154,22 @@ function RunLine({ phase: p, session, now }: { phase: Phase; session: Session | 
   return null;
 }
 
+interface LogProps {
+  id: string;
+  change: unknown; // differs when there is something new
+  last: string; // the last operator message: who sends one wants to see it
+  children: ComponentChildren;
+}
+
 /** The scroll box of the log: it follows the end while the reader is there, and never moves otherwise. */
-function Log({ id, change, children }: { id: string; change: unknown; children: preact.ComponentChildren }) {
+function Log({ id, change, last, children }: LogProps) {
   const box = useRef<HTMLDivElement>(null);
   const following = useRef(true);
   const [behind, setBehind] = useState(false);
   useLayoutEffect(() => {
     following.current = true;
     setBehind(false);
-  }, [id]);
+  }, [id, last]);
   useLayoutEffect(() => {
     const b = box.current!;
     if (following.current) b.scrollTop = b.scrollHeight;

@@ -55,7 +55,7 @@ function List({ store, app }: { store: Store; app: App }) {
       {app.server.system && (
         <p class="rail-foot">
           {app.server.system.running} running
-          {app.server.system.queued > 0 && `, ${app.server.system.queued} queued`} · v{app.server.system.version.replace(/^v/, '')}
+          {app.server.system.queued > 0 && `, ${app.server.system.queued} queued`} · {app.server.system.version}
         </p>
       )}
     </nav>

@@ -13,7 +13,8 @@ export function NewSession({ store, app }: { store: Store; app: App }) {
   const [model, setModel] = useState('');
   const [starting, setStarting] = useState('');
   const rehearsed = !!app.server.system?.rehearsal;
-  const tour = rehearsals(models);
+  const first = Object.keys(app.server.sessions).length === 0;
+  const tour = rehearsed || first ? rehearsals(models) : [];
   const rehearse = async (name: string, title: string) => {
     if (starting) return;
     setStarting(name);
