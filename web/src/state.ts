@@ -5,7 +5,7 @@ import { ended, type Attempt, type Message, type Output, type Pending, type Prog
 // page: what the operator does shows when the server confirms it.
 
 export interface State {
-  sessions: Record<string, Session>;
+  sessions: Record<string, Session>; // archived ones too, where this page has met them
   system: System | null;
   focus: Focus | null; // the session that the stream was asked for
   clock: number; // what to add to this machine's time for the server's, in milliseconds
@@ -116,7 +116,6 @@ function lifecycle(state: State, event: ServerEvent, now: number): State {
   session = { ...session, revision: event.revision ?? session.revision, updated_at: Math.max(at, session.updated_at) };
   if (event.run) session = withRun(session, event.run);
   const sessions = { ...state.sessions, [id]: session };
-  if (session.archived) delete sessions[id];
   const focus = state.focus?.id === id ? focused(state.focus, event, session, now) : state.focus;
   return { ...state, sessions, focus };
 }

@@ -113,7 +113,8 @@ const rank: Record<RowState, number> = { 'needs-you': 0, running: 1, queued: 1, 
 
 /** Sessions in the list's order: needs you, at work, the rest by last change. */
 export function ordered(state: State): Session[] {
-  return Object.values(state.sessions).sort(
+  const listed = Object.values(state.sessions).filter((s) => !s.archived);
+  return listed.sort(
     (a, b) => rank[rowState(a)] - rank[rowState(b)] || b.updated_at - a.updated_at || (a.id < b.id ? 1 : -1),
   );
 }

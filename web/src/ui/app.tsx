@@ -2,6 +2,7 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import { announce, type Said } from '../announce';
 import type { App, Store } from '../store';
 import { ended } from '../types';
+import { ordered } from '../view';
 import { AskDialog } from './ask';
 import { Banner } from './banner';
 import { Conversation } from './conversation';
@@ -21,7 +22,7 @@ export function Root({ store }: { store: Store }) {
     if (route.name !== 'session') document.title = 'Reprise';
   }, [route.name]);
   // On a phone the list and the rest are separate screens; without sessions there is no list to show.
-  const first = route.name === 'home' && server.system !== null && Object.keys(server.sessions).length === 0;
+  const first = route.name === 'home' && server.system !== null && ordered(server).length === 0;
   const list = route.name === 'home' && !first;
   const signedOut = app.link.kind === 'signed-out';
   return (

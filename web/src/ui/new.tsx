@@ -1,6 +1,7 @@
 import { useState } from 'preact/hooks';
 import { newKey } from '../api';
 import type { App, Store } from '../store';
+import { ordered } from '../view';
 import { Composer } from './composer';
 import { Refused } from './conversation';
 import { Icon, Mark } from './icons';
@@ -13,7 +14,7 @@ export function NewSession({ store, app }: { store: Store; app: App }) {
   const [model, setModel] = useState('');
   const [starting, setStarting] = useState('');
   const rehearsed = !!app.server.system?.rehearsal;
-  const first = Object.keys(app.server.sessions).length === 0;
+  const first = ordered(app.server).length === 0;
   const tour = rehearsed || first ? rehearsals(models) : [];
   const rehearse = async (name: string, title: string) => {
     if (starting) return;
