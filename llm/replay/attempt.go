@@ -171,11 +171,11 @@ func (a *Attempt) Run(sink Sink, t Terms) (llm.Output, *Broken) {
 			}
 		}
 	}()
-	defer func() { // the reader ends when its stream is closed; wait for it
+	defer func() { // a stream is one goroutine's at a time, and ends with its context
 		a.cancel()
-		a.stream.Close()
 		for range items {
 		}
+		a.stream.Close()
 	}()
 	var due <-chan time.Time
 	for {
