@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -64,11 +65,13 @@ func TestTranscripts(t *testing.T) {
 // teller writes down what happens, with the time since it began.
 type teller struct {
 	bytes.Buffer
-	began  time.Time
-	jitter float64
+	began time.Time
+	mu    sync.Mutex // timers tell, too
 }
 
 func (w *teller) say(format string, a ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	fmt.Fprintf(w, "%8s  %s\n", time.Since(w.began), fmt.Sprintf(format, a...))
 }
 

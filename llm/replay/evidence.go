@@ -33,8 +33,6 @@ const (
 	RemoteUnknown
 	// NothingCommitted: there is no committed step to go on from.
 	NothingCommitted
-
-	reasonsEnd
 )
 
 // Effects masks the reasons that are effects: what has happened outside.

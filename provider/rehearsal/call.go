@@ -20,7 +20,6 @@ type call struct {
 	size      int    // characters of the conversation
 	key       string
 	script    *Script
-	attempt   int // from 1, of this scene
 	earlier   []Take
 	requestID string
 }

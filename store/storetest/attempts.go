@@ -3,7 +3,6 @@ package storetest
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/reprise-run/reprise/failure"
@@ -334,6 +333,6 @@ func markRace(w *world) {
 	}
 	w.ok(errs[0])
 	if got := w.attempt("att_2").Evidence; got.Marks != want || got.State != replay.StateSealed {
-		w.Fatal(fmt.Sprintf("marks %v, want %v; state %v", got.Marks, want, got.State))
+		w.Fatalf("marks %v, want %v; state %v", got.Marks, want, got.State)
 	}
 }

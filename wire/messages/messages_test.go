@@ -116,9 +116,8 @@ func TestHeadersAndPath(t *testing.T) {
 	if h.Get("x-api-key") != "secret" || h.Get("anthropic-version") != "2023-06-01" {
 		t.Error(h)
 	}
-	if h = (http.Header{}); h != nil {
-		Codec{}.Authorize(h, "")
-	}
+	h = http.Header{}
+	Codec{}.Authorize(h, "")
 	if len(h) != 1 {
 		t.Errorf("without a key: %v", h)
 	}
