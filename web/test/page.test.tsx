@@ -224,6 +224,23 @@ test('a first visit says that replies are rehearsed, and offers failures to see'
   expect(location.pathname).toBe('/s/ses_7');
 });
 
+test('a first message whose answer was lost makes one session', async () => {
+  history.replaceState(null, '', '/new');
+  store = new Store();
+  render(<Root store={store} />);
+  await act(() => store.start());
+  answers['POST /api/v1/sessions'] = [201, session({ id: 'ses_7' })];
+  answers['POST /api/v1/sessions/ses_7/messages'] = [503, { error: { code: 'unavailable', message: 'Shutting down.' } }];
+  await act(async () => void fireEvent.input(screen.getByLabelText('Message'), { target: { value: 'Hello' } }));
+  await click('Send');
+  await tell();
+  answers['POST /api/v1/sessions/ses_7/messages'] = [202, {}];
+  await click('Send');
+  expect(sent('POST', /sessions$/).length).toBe(1);
+  expect(new Set(sent('POST', /messages$/).map((c) => c.key)).size).toBe(1);
+  expect(location.pathname).toBe('/s/ses_7');
+});
+
 test('a launch link is used up and leaves the address', async () => {
   answers['POST /auth/launch'] = [200, {}];
   history.replaceState(null, '', '/#launch=s3cret');

@@ -138,6 +138,11 @@ describe('lifecycle', () => {
     expect(s.focus!.messages.map((m) => m.id)).toEqual(['msg_1', 'msg_9']);
   });
 
+  test('messages are in the order of their positions, each once', () => {
+    const s = play(snapshot(), event('message', { message: reply('late', { id: 'msg_3', position: 3 }) }), event('message', { message: reply('early') }), event('message', { message: reply('early') }));
+    expect(s.focus!.messages.map((m) => m.id)).toEqual(['msg_1', 'msg_2', 'msg_3']);
+  });
+
   test('attempts belong to the last run', () => {
     const s = play(snapshot(), event('run', { run: run() }), event('attempt', { attempt: attempt() }));
     expect(s.focus!.attempts.length).toBe(1);
