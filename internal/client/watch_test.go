@@ -55,7 +55,9 @@ func (s *script) RoundTrip(r *http.Request) (*http.Response, error) {
 	out, in := io.Pipe()
 	stop := context.AfterFunc(r.Context(), func() { in.CloseWithError(r.Context().Err()) })
 	go func() {
-		io.WriteString(in, a.body)
+		for _, frame := range strings.SplitAfter(a.body, "\n\n") {
+			io.WriteString(in, frame)
+		}
 		for range a.beats {
 			<-time.After(15 * time.Second)
 			io.WriteString(in, ":\n\n")

@@ -179,18 +179,26 @@ func TestBadRequests(t *testing.T) {
 		if resp.Header.Get("Content-Type") != "application/json" {
 			t.Errorf("%s: %s", tc.name, resp.Header.Get("Content-Type"))
 		}
+		if tc.status == 413 && !resp.Close {
+			t.Errorf("%s: the server waits for the rest", tc.name)
+		}
 		if w.last() != "" {
 			t.Errorf("%s: the manager was asked %s", tc.name, w.last())
 		}
 	}
 }
 
-// A body may be as large as the bound.
+// A body may be as large as the bound, which is 8 MiB where nothing else is said.
 func TestBodyBound(t *testing.T) {
-	w := start(t, func(c *config) { c.o.MaxBody = 1 << 10 })
-	body := `{"parts":[{"kind":"text","text":"x"}]}`
-	body += strings.Repeat(" ", 1<<10-len(body))
-	if resp, got := w.send(t, "POST", "/api/v1/sessions/ses_1/messages", body, w.bearer()); resp.StatusCode != 202 {
-		t.Errorf("%d %s", resp.StatusCode, got)
+	for bound, set := range map[int]int64{1 << 10: 1 << 10, 8 << 20: 0} {
+		w := start(t, func(c *config) { c.o.MaxBody = set })
+		body := `{"parts":[{"kind":"text","text":"x"}]}`
+		body += strings.Repeat(" ", bound-len(body))
+		for extra, want := range map[string]int{"": 202, " ": 413} {
+			resp, got := w.send(t, "POST", "/api/v1/sessions/ses_1/messages", body+extra, w.bearer())
+			if resp.StatusCode != want {
+				t.Errorf("%d bytes of %d: %d %s", len(body+extra), bound, resp.StatusCode, got)
+			}
+		}
 	}
 }

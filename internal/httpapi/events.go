@@ -81,7 +81,8 @@ func (h *Handler) stream(w http.ResponseWriter, r *http.Request, watch session.W
 	if watching {
 		err = errors.Join(err, <-ended)
 	}
-	if err != nil && r.Context().Err() == nil && out.err == nil && !errors.Is(err, context.Canceled) {
+	gone := r.Context().Err() != nil || out.err != nil
+	if err != nil && !gone && !errors.Is(err, context.Canceled) && !errors.Is(err, session.ErrClosed) {
 		h.o.Log.WarnContext(ctx, "event stream ended", "error", err, "session_id", watch.Session)
 	}
 }
@@ -101,9 +102,9 @@ func (h *Handler) drain(ctx context.Context, out *client, q *queue, ended <-chan
 		case <-beat.C:
 			err = out.send([]byte(":\n\n"))
 		case err := <-ended:
-			return errors.Join(err, q.flush(out), out.end()), false
+			return errors.Join(err, q.flush(out)), false
 		case <-h.stopping:
-			return out.end(), true
+			return q.flush(out), true
 		case <-ctx.Done():
 			return nil, true
 		}
@@ -133,14 +134,6 @@ func (c *client) send(b []byte) error {
 	}
 	c.err = c.rc.Flush()
 	return c.err
-}
-
-// end takes the deadline back: the connection may serve other requests.
-func (c *client) end() error {
-	if err := c.rc.SetWriteDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		return err
-	}
-	return nil
 }
 
 // queue holds the frames that wait to be written, as they go out. One goroutine adds, one

@@ -15,6 +15,7 @@ import (
 
 	"github.com/reprise-run/reprise/internal/client"
 	"github.com/reprise-run/reprise/internal/httpapi"
+	"github.com/reprise-run/reprise/llm"
 	"github.com/reprise-run/reprise/session"
 )
 
@@ -45,6 +46,7 @@ func (p *pipes) dial(context.Context, string, string) (net.Conn, error) {
 type stage struct {
 	*fake
 	handler *httpapi.Handler
+	server  *http.Server
 	client  *client.Client
 	log     *safeBuffer
 	listen  *pipes
@@ -70,6 +72,7 @@ func inBubble(t *testing.T, o httpapi.Options, f func(t *testing.T, s *stage)) {
 		o.Sessions, o.Models, o.Auth, o.Log = s.fake, s.fake, auth, slog.New(slog.NewTextHandler(s.log, nil))
 		s.handler = httpapi.New(o)
 		server := s.handler.Server()
+		s.server = server
 		served := make(chan error, 1)
 		go func() { served <- server.Serve(s.listen) }()
 		transport := &http.Transport{DialContext: s.listen.dial}
@@ -361,6 +364,62 @@ func TestStreamStop(t *testing.T) {
 	})
 }
 
+// A shutdown does not wait for streams.
+func TestShutdown(t *testing.T) {
+	inBubble(t, httpapi.Options{}, func(t *testing.T, s *stage) {
+		s.watch = play()
+		resp := s.open(t, t.Context(), "")
+		read := make(chan error, 1)
+		go func() {
+			_, err := io.Copy(io.Discard, resp.Body)
+			read <- err
+		}()
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		if err := s.server.Shutdown(ctx); err != nil {
+			t.Error(err)
+		}
+		if err := <-read; err != nil {
+			t.Errorf("the stream's end: %v", err)
+		}
+	})
+}
+
+// A request may take long, if only its client reads the answer; one that is given up is no
+// incident.
+func TestSlowRequest(t *testing.T) {
+	inBubble(t, httpapi.Options{}, func(t *testing.T, s *stage) {
+		s.fake.pause = 3 * time.Minute
+		said := []llm.Part{llm.Text("hi")}
+		if r, err := s.client.Post(t.Context(), "ses_1", said, ""); err != nil || r != aReceipt {
+			t.Errorf("%+v, %v", r, err)
+		}
+		// A body that the route does not want changes nothing.
+		req, err := http.NewRequest("POST", "http://localhost/api/v1/providers/openai/check", strings.NewReader("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+s.client.Token)
+		resp, err := s.client.HTTP.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != 200 {
+			t.Errorf("a slow check: %d", resp.StatusCode)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if _, err := s.client.Post(ctx, "ses_1", said, ""); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+		synctest.Wait()
+		if s.log.String() != "" {
+			t.Errorf("the log: %s", s.log.String())
+		}
+	})
+}
+
 // A watch that fails ends its stream; the log says why.
 func TestStreamWatchFails(t *testing.T) {
 	watch := func(_ context.Context, _ session.Watch, f func(session.Frame) error) error {
@@ -376,5 +435,55 @@ func TestStreamWatchFails(t *testing.T) {
 		if !strings.Contains(s.log.String(), errSecret.Error()) || !strings.Contains(s.log.String(), "ses_1") {
 			t.Errorf("the log: %s", s.log.String())
 		}
+	})
+}
+
+// A client that asks for much and reads nothing is let go after two minutes.
+func TestAnswerTime(t *testing.T) {
+	inBubble(t, httpapi.Options{}, func(t *testing.T, s *stage) {
+		for range 1000 {
+			s.fake.messages = append(s.fake.messages, aMessage)
+		}
+		conn, err := s.listen.dial(t.Context(), "", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(conn, "GET /api/v1/sessions/ses_1/messages HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer "+s.client.Token+"\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		begin := time.Now()
+		wait(2*time.Minute - time.Second)
+		first := make([]byte, 1)
+		if n, err := conn.Read(first); n != 1 {
+			t.Errorf("before two minutes: %v", err)
+		}
+		wait(time.Second)
+		synctest.Wait()
+		if b, err := io.ReadAll(conn); len(b) > 64<<10 {
+			t.Errorf("%d bytes after %v, %v", len(b), time.Since(begin), err)
+		}
+		conn.Close()
+	})
+}
+
+// A client that does not send its body is let go after thirty seconds.
+func TestBodyTime(t *testing.T) {
+	inBubble(t, httpapi.Options{}, func(t *testing.T, s *stage) {
+		conn, err := s.listen.dial(t.Context(), "", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		begin := time.Now()
+		if _, err := io.WriteString(conn, "POST /auth/launch HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n{"); err != nil {
+			t.Fatal(err)
+		}
+		b, err := io.ReadAll(conn)
+		if err != nil || !strings.HasPrefix(string(b), "HTTP/1.1 400 ") || !strings.Contains(string(b), `"code":"bad_request"`) {
+			t.Errorf("%q, %v", b, err)
+		}
+		if d := time.Since(begin); d != 30*time.Second {
+			t.Errorf("after %v", d)
+		}
+		conn.Close()
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/reprise-run/reprise/internal/client"
 	"github.com/reprise-run/reprise/internal/httpapi"
@@ -23,11 +24,12 @@ type fake struct {
 	calls []string
 	acts  []session.Act
 
-	err     error
-	run     session.Run
-	watch   func(context.Context, session.Watch, func(session.Frame) error) error
-	check   httpapi.Check
-	started chan struct{} // closed by the first call, where it is set
+	err      error
+	pause    time.Duration // that a post or a check takes
+	run      session.Run
+	messages []session.Message
+	watch    watcher
+	check    httpapi.Check
 }
 
 func (f *fake) call(name string, args ...any) error {
@@ -35,6 +37,18 @@ func (f *fake) call(name string, args ...any) error {
 	defer f.mu.Unlock()
 	f.calls = append(f.calls, strings.TrimSpace(name+" "+strings.Trim(fmt.Sprintf("%+v", args), "[]")))
 	return f.err
+}
+
+func (f *fake) work(ctx context.Context) error {
+	if f.pause == 0 {
+		return nil
+	}
+	select {
+	case <-time.After(f.pause):
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("work: %w", ctx.Err())
+	}
 }
 
 func (f *fake) act(a session.Act) string {
@@ -91,9 +105,12 @@ func (f *fake) PatchSession(_ context.Context, actor string, id session.ID, p se
 	return aSession, f.call("patch", actor, string(id)+said)
 }
 func (f *fake) Messages(_ context.Context, id session.ID, superseded bool, after int64, limit int) ([]session.Message, error) {
-	return []session.Message{aMessage}, f.call("messages", id, superseded, after, limit)
+	return append([]session.Message{aMessage}, f.messages...), f.call("messages", id, superseded, after, limit)
 }
-func (f *fake) Post(_ context.Context, a session.Act, id session.ID, parts []llm.Part) (session.Receipt, error) {
+func (f *fake) Post(ctx context.Context, a session.Act, id session.ID, parts []llm.Part) (session.Receipt, error) {
+	if err := f.work(ctx); err != nil {
+		return session.Receipt{}, err
+	}
 	return aReceipt, f.call("post", f.act(a), id, parts[0].Kind, parts[0].Text)
 }
 func (f *fake) Regenerate(_ context.Context, a session.Act, id session.ID, m session.MessageID, r session.RegenerateRequest) (session.Receipt, error) {
@@ -132,7 +149,10 @@ func (f *fake) List() []httpapi.Model {
 	return []httpapi.Model{{Name: "rehearsal/ok", Provider: "rehearsal", Dialect: "chat"}}
 }
 func (f *fake) Chains() []httpapi.Chain { return nil }
-func (f *fake) Check(_ context.Context, provider string) (httpapi.Check, error) {
+func (f *fake) Check(ctx context.Context, provider string) (httpapi.Check, error) {
+	if err := f.work(ctx); err != nil {
+		return httpapi.Check{}, err
+	}
 	return f.check, f.call("check", provider)
 }
 

@@ -169,3 +169,18 @@ func TestPage(t *testing.T) {
 		}
 	}
 }
+
+// The page's own "not found" is the API's, whatever its headers promise.
+func TestPageNotFound(t *testing.T) {
+	w := start(t, func(c *config) {
+		c.o.Page = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Length", "4")
+			w.WriteHeader(404)
+			w.Write([]byte("gone"))
+		})
+	})
+	resp, body := w.send(t, "GET", "/x.js", "")
+	if resp.StatusCode != 404 || !strings.HasPrefix(body, `{"error":{"code":"not_found"`) || !strings.HasSuffix(body, "}}\n") {
+		t.Errorf("%d %q", resp.StatusCode, body)
+	}
+}

@@ -4,8 +4,8 @@
 // error has one form, and each code one status; what is internal stays in the log. No
 // request passes without a known Host, and none below /api/ or /auth/ that another site made
 // a browser send, or that nobody answers for; each act carries its actor. Bodies, headers,
-// streams and the time of each write are bounded. An event goes out as the bytes it came in,
-// in order; a reader that is too slow for its watch is cut off and resumes by id.
+// streams and the time that a client takes are bounded. An event goes out as the bytes it came in,
+// in order; while a client is slow its watch is held, and nothing else.
 //
 // It refuses to keep sessions' state, to decide what a request does to it (package session
 // does both), and to compress.
@@ -104,7 +104,7 @@ func (h *Handler) Server() *http.Server {
 
 // ServeHTTP checks a request and passes it to its route, or to the page.
 func (h *Handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
-	w := &answer{ResponseWriter: rw}
+	w := &answer{ResponseWriter: rw, rc: http.NewResponseController(rw)}
 	guard(w.Header())
 	if h.o.Auth.mode == ModeNone {
 		w.Header().Set("X-Reprise-Auth", string(ModeNone))
@@ -150,20 +150,33 @@ func (h *Handler) survive(w *answer, r *http.Request) {
 	reply(w, e)
 }
 
-// answer knows whether a response has begun.
+// answerTime is how long a client may take to read an answer, from its first byte on.
+const answerTime = 2 * time.Minute
+
+// answer knows whether a response has begun, and bounds the time of writing it.
 type answer struct {
 	http.ResponseWriter
+	rc    *http.ResponseController
 	begun bool
 }
 
 func (a *answer) WriteHeader(status int) {
-	a.begun = true
+	a.begin()
 	a.ResponseWriter.WriteHeader(status)
 }
 
 func (a *answer) Write(b []byte) (int, error) {
-	a.begun = true
+	a.begin()
 	return a.ResponseWriter.Write(b)
+}
+
+// begin starts the time, which ends with the request. Its error means that there is no
+// connection any more, or none at all: the next write says so.
+func (a *answer) begin() {
+	if !a.begun {
+		a.begun = true
+		_ = a.rc.SetWriteDeadline(time.Now().Add(answerTime))
+	}
 }
 
 // Unwrap is for http.ResponseController.

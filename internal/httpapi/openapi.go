@@ -41,12 +41,13 @@ func (h *Handler) register() {
 	})
 	for _, r := range h.routes() {
 		op := huma.Operation{
-			OperationID:     r.id,
-			Method:          r.method,
-			Path:            r.path,
-			Summary:         r.summary,
-			DefaultStatus:   r.status,
-			MaxBodyBytes:    -1, // ServeHTTP has read the body, within bounds
+			OperationID:   r.id,
+			Method:        r.method,
+			Path:          r.path,
+			Summary:       r.summary,
+			DefaultStatus: r.status,
+			// ServeHTTP has read the body, within bounds. Huma's own would end slow handlers.
+			MaxBodyBytes:    -1,
 			BodyReadTimeout: -1,
 		}
 		if private(r.path) && r.path != loginPath {

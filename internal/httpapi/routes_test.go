@@ -61,6 +61,7 @@ func TestCalls(t *testing.T) {
 			[]session.Attempt{{ID: "att_1", RunID: "run_1", Number: 1}}},
 		{"find", func() (any, error) { return c.FindRun(ctx, "run_1") }, "find run_1", aRun},
 		{"an id that needs escapes", func() (any, error) { return c.FindRun(ctx, "run/../1 ?") }, "find run/../1 ?", aRun},
+		{"ids that need escapes", func() (any, error) { return c.Run(ctx, "ses/1", "run?1") }, "run ses/1 run?1", aRun},
 		{"models", func() (any, error) { return c.Models(ctx) }, "",
 			httpapi.ModelList{Models: w.List(), Chains: []httpapi.Chain{}}},
 		{"check (K-163)", func() (any, error) { return c.Check(ctx, "openai") }, "check openai", httpapi.Check{}},
