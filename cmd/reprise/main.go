@@ -82,10 +82,10 @@ func (p *program) settings(cmd *cobra.Command) {
 func (p *program) load(s server.Sources) (server.Config, error) {
 	s.Env, s.File, s.Flags = p.env, p.file, p.set
 	if p.data != "" {
-		s.Flags = append(s.Flags, "data="+p.data)
+		s.Flags = append(s.Flags, fmt.Sprintf("data=%q", p.data))
 	}
 	if p.listen != "" {
-		s.Flags = append(s.Flags, "listen="+p.listen)
+		s.Flags = append(s.Flags, fmt.Sprintf("listen=%q", p.listen))
 	}
 	cfg, err := server.Load(s)
 	if err != nil {

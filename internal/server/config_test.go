@@ -143,6 +143,7 @@ func TestRefusals(t *testing.T) {
 		"twice the same key":    {file: "listen: a:1\nlisten: b:2\n", want: `reprise.yaml:2: mapping key "listen" already defined`},
 		"two documents":         {file: "listen: 127.0.0.1:0\n---\nlisten: 127.0.0.1:1\n", want: "reprise.yaml:2: there is more than one document"},
 		"variable":              {env: Env{"REPRISE_LIMITS_CONCURRENT_RUNS": "many"}, want: "REPRISE_LIMITS_CONCURRENT_RUNS: cannot unmarshal"},
+		"unknown variable":      {env: Env{"REPRISE_LISTEN_ON": "x", "REPRISE_SERVICE_PORT_HTTP": "80", "REPRISE_PORT_80_TCP_ADDR": "10.0.0.1"}, want: "no setting for the environment variable REPRISE_LISTEN_ON"},
 		"flag":                  {flags: []string{"nothing.like=this"}, want: `--set nothing.like: there is no setting "nothing" here`},
 		"flag without value":    {flags: []string{"listen"}, want: "--set listen: want key=value"},
 		"listen":                {file: "listen: nowhere", want: "listen: want host:port"},
@@ -191,6 +192,13 @@ func TestRefusals(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A service named reprise in a cluster does not keep its own server from starting.
+func TestVariablesOfAClusterAreNoSettings(t *testing.T) {
+	load(t, sourcesOf(t, "", Env{"REPRISE_SERVICE_HOST": "10.0.0.1", "REPRISE_SERVICE_PORT": "80", "REPRISE_SERVICE_PORT_HTTP": "80",
+		"REPRISE_PORT": "tcp://10.0.0.1:80", "REPRISE_PORT_80_TCP": "tcp://10.0.0.1:80", "REPRISE_PORT_80_TCP_PROTO": "tcp",
+		"REPRISE_METRICS_SERVICE_HOST": "10.0.0.2"}))
 }
 
 func TestNamedFileMustBeThere(t *testing.T) {

@@ -35,31 +35,25 @@ const endpointName = "endpoint"
 // lists everything that is wrong.
 func Load(s Sources) (Config, error) {
 	c := Defaults()
-	var layers []layer
 	file, err := s.file()
 	if err != nil {
 		return c, err
 	}
-	layers = append(layers, file...)
-	fromEnv, err := envLayers(s.Env)
+	variables, err := variableLayers(s.Env)
 	if err != nil {
 		return c, err
 	}
-	layers = append(layers, fromEnv...)
-	fromFlags, err := flagLayers(s.Flags)
+	flags, err := flagLayers(s.Flags)
 	if err != nil {
 		return c, err
 	}
-	layers = append(layers, fromFlags...)
 	endpoint, err := s.endpoint()
 	if err != nil {
 		return c, err
 	}
-	layers = append(layers, endpoint...)
-
 	all := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
-	for _, l := range layers {
-		merge(all, l.root)
+	for _, layer := range slices.Concat(file, variables, flags, endpoint) {
+		merge(all, layer)
 	}
 	if err := all.Decode(&c); err != nil {
 		return c, fmt.Errorf("read the configuration: %w", err)
@@ -86,14 +80,8 @@ func Load(s Sources) (Config, error) {
 	return c, c.validate()
 }
 
-// layer is settings of one source.
-type layer struct {
-	source string // a file, a variable, a flag
-	root   *yaml.Node
-}
-
 // file reads the configuration file.
-func (s Sources) file() ([]layer, error) {
+func (s Sources) file() ([]*yaml.Node, error) {
 	path, must := s.File, true
 	if path == "" {
 		path = s.Env["REPRISE_CONFIG"]
@@ -116,7 +104,7 @@ func (s Sources) file() ([]layer, error) {
 	if err != nil || root == nil {
 		return nil, err
 	}
-	return []layer{{path, root}}, nil
+	return []*yaml.Node{root}, nil
 }
 
 // place names a line of a source, in an error.
@@ -165,132 +153,6 @@ func located(at place, err error) error {
 		errs = append(errs, fmt.Errorf("%s: %s", at(line), what))
 	}
 	return errors.Join(errs...)
-}
-
-// envLayers reads REPRISE_… variables. Others than those of settings are left alone: a
-// container's host sets some by itself.
-func envLayers(env Env) ([]layer, error) {
-	var layers []layer
-	for _, key := range Keys() {
-		variable := Variable(key)
-		v, ok := env[variable]
-		if !ok || variable == "" {
-			continue
-		}
-		l, err := single(variable, key, v)
-		if err != nil {
-			return nil, err
-		}
-		layers = append(layers, l)
-	}
-	return layers, nil
-}
-
-// Variable is the environment variable of a setting: recovery.tier1.base is
-// REPRISE_RECOVERY_TIER1_BASE. Settings below a name of one's own have none.
-func Variable(key string) string {
-	if strings.ContainsAny(key, "<") {
-		return ""
-	}
-	return "REPRISE_" + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))
-}
-
-func flagLayers(flags []string) ([]layer, error) {
-	var layers []layer
-	for _, f := range flags {
-		key, value, ok := strings.Cut(f, "=")
-		if !ok {
-			return nil, fmt.Errorf("--set %s: want key=value", f)
-		}
-		l, err := single("--set "+key, key, value)
-		if err != nil {
-			return nil, err
-		}
-		layers = append(layers, l)
-	}
-	return layers, nil
-}
-
-// single is a layer of one setting, whose value is YAML.
-func single(source, key, value string) (layer, error) {
-	var doc yaml.Node
-	if err := yaml.Unmarshal([]byte(value), &doc); err != nil {
-		return layer{}, fmt.Errorf("%s: %q is not a value: %s", source, value, strings.TrimPrefix(err.Error(), "yaml: "))
-	}
-	at := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str"}
-	if len(doc.Content) > 0 {
-		at = doc.Content[0]
-	}
-	words := strings.Split(key, ".")
-	for _, w := range slices.Backward(words) {
-		at = &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map",
-			Content: []*yaml.Node{{Kind: yaml.ScalarNode, Tag: "!!str", Value: w}, at}}
-	}
-	b, err := yaml.Marshal(at)
-	if err != nil {
-		return layer{}, fmt.Errorf("%s: %w", source, err)
-	}
-	if _, err := parse(func(string) string { return source }, b); err != nil {
-		return layer{}, err
-	}
-	return layer{source, at}, nil
-}
-
-// endpoint makes a provider of the three flags, or variables, that are enough for one.
-func (s Sources) endpoint() ([]layer, error) {
-	for _, f := range []struct {
-		to       *string
-		variable string
-	}{{&s.BaseURL, "REPRISE_BASE_URL"}, {&s.Model, "REPRISE_MODEL"}, {&s.Key, "REPRISE_KEY"}} {
-		if *f.to == "" {
-			*f.to = s.Env[f.variable]
-		}
-	}
-	model := s.Model
-	switch {
-	case s.BaseURL == "" && s.Key != "":
-		return nil, errors.New("--key belongs to --base-url; keys of other providers are named in the configuration file")
-	case s.BaseURL == "" && model == "":
-		return nil, nil
-	case model == "":
-		return nil, errors.New("--base-url needs --model, the name of a model there")
-	}
-	c := map[string]any{}
-	if s.BaseURL != "" {
-		p := map[string]any{"base_url": s.BaseURL, "models": []string{model}}
-		if s.Key != "" {
-			p["keys"] = []string{s.Key}
-		}
-		c["providers"] = map[string]any{endpointName: p}
-		model = endpointName + "/" + model
-	}
-	c["chains"] = map[string]any{defaultChain: []string{model}}
-	var root yaml.Node
-	if err := root.Encode(c); err != nil {
-		return nil, err
-	}
-	return []layer{{"--base-url", &root}}, nil
-}
-
-// merge puts the settings of over into dst: maps are united, everything else is replaced.
-func merge(dst, over *yaml.Node) {
-	for i := 0; i+1 < len(over.Content); i += 2 {
-		key, value := over.Content[i], over.Content[i+1]
-		at := -1
-		for j := 0; j+1 < len(dst.Content); j += 2 {
-			if dst.Content[j].Value == key.Value {
-				at = j + 1
-			}
-		}
-		switch {
-		case at < 0:
-			dst.Content = append(dst.Content, key, value)
-		case dst.Content[at].Kind == yaml.MappingNode && value.Kind == yaml.MappingNode:
-			merge(dst.Content[at], value)
-		default:
-			dst.Content[at] = value
-		}
-	}
 }
 
 // Keys lists every setting, by its place in the file, as docs/configuration.md does. <name>
