@@ -13,7 +13,10 @@ export class ApiError extends Error {
 }
 
 /** A new key for a request that may be repeated: every repeat of one act carries the same. */
-export const newKey = (): string => crypto.randomUUID();
+export function newKey(): string {
+  // randomUUID is missing where the page comes over plain HTTP from another machine.
+  return [...crypto.getRandomValues(new Uint8Array(16))].map((b) => b.toString(16).padStart(2, '0')).join('');
+}
 
 async function call<T>(method: string, path: string, body?: unknown, key?: string): Promise<T> {
   const headers: Record<string, string> = { Accept: 'application/json' };

@@ -3,6 +3,7 @@ import * as api from '../api';
 import type { App, Store } from '../store';
 import type { Attempt } from '../types';
 import { attemptFailure, attemptVerdicts, count, duration, exactTime, fullTime, modelName, ruleWords, verdictWords } from '../words';
+import { Copy } from './copy';
 import { Verdicts } from './failure';
 import { Icon } from './icons';
 
@@ -54,9 +55,7 @@ export function Drawer({ store, app }: { store: Store; app: App }) {
       </ol>
       {attempts.length > 0 && (
         <footer class="drawer-foot">
-          <button type="button" class="text" onClick={() => void navigator.clipboard.writeText(JSON.stringify(attempts, null, 2))}>
-            Copy as JSON
-          </button>
+          <Copy text={JSON.stringify(attempts, null, 2)} label="Copy as JSON" />
           <p>
             Same in the terminal: <code>reprise explain {run}</code>
           </p>

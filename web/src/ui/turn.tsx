@@ -3,6 +3,7 @@ import type { Store } from '../store';
 import { textOf, type Message, type Part, type Run, type ToolCall } from '../types';
 import type { Turn } from '../view';
 import { characters, clockTime, count, fullTime, interruption, modelName } from '../words';
+import { Copy } from './copy';
 import { FailureCard } from './failure';
 import { memo } from './hooks';
 import { Parts } from './parts';
@@ -152,11 +153,7 @@ function Actions({ store, message, runId, text, busy, failed }: { store: Store; 
           Regenerate
         </button>
       )}
-      {text && (
-        <button type="button" class="text" onClick={() => void navigator.clipboard.writeText(text)}>
-          Copy
-        </button>
-      )}
+      {text && <Copy text={text} label="Copy" />}
       {!failed && runId && (
         <button type="button" class="text" onClick={() => store.showAttempts(runId)}>
           Attempts
