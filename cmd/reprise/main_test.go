@@ -338,6 +338,8 @@ func TestCompatibleServer(t *testing.T) {
 func TestServeSaysOneLine(t *testing.T) {
 	h := newHome(t)
 	stop := h.serve()
+	link := h.run("link")
+	link.want(t, exitDone)
 	second := h.run("serve")
 	second.want(t, exitFailed)
 	if !strings.Contains(second.stderr, "is in use by the server at http://127.0.0.1:") {
@@ -345,8 +347,15 @@ func TestServeSaysOneLine(t *testing.T) {
 	}
 	r := stop()
 	r.want(t, exitDone)
-	if !regexp.MustCompile(`^http://127\.0\.0\.1:\d+/#launch=\w+\n$`).MatchString(r.stdout) {
-		t.Errorf("said %q", r.stdout)
+	for _, said := range []string{r.stdout, link.stdout} {
+		if !regexp.MustCompile(`^http://127\.0\.0\.1:\d+/#launch=\w+\n$`).MatchString(said) {
+			t.Errorf("said %q", said)
+		}
+	}
+	none := h.run("link")
+	none.want(t, exitFailed)
+	if !strings.Contains(none.stderr, "start one with reprise serve") {
+		t.Error(none.stderr)
 	}
 	for _, want := range []string{"msg=listening", "msg=stopping"} {
 		if !strings.Contains(r.stderr, want) {
@@ -386,7 +395,7 @@ func TestVersionAndHelp(t *testing.T) {
 	}
 	help := h.run()
 	help.want(t, exitDone)
-	for _, verb := range []string{"serve", "run", "explain", "rehearse", "version"} {
+	for _, verb := range []string{"serve", "run", "explain", "link", "rehearse", "version"} {
 		if !strings.Contains(help.stdout, "\n  "+verb+" ") {
 			t.Errorf("the help does not say %s", verb)
 		}

@@ -287,6 +287,13 @@ func (c *Client) Login(ctx context.Context, secret string) (a httpapi.Actor, err
 	return a, err
 }
 
+// Link makes a launch link, by which a browser logs in once within ten minutes.
+func (c *Client) Link(ctx context.Context) (string, error) {
+	var l httpapi.Link
+	err := c.do(ctx, "POST", "/auth/link", nil, "", nil, &l)
+	return l.URL, err
+}
+
 // Logout ends the login, or all of them.
 func (c *Client) Logout(ctx context.Context, all bool) error {
 	return c.do(ctx, "POST", "/auth/logout", nil, "", httpapi.Logout{All: all}, nil)

@@ -247,9 +247,17 @@ func bake(r *http.Request, value string) *http.Cookie {
 		Path:     "/",
 		HttpOnly: true,
 		SameSite: http.SameSiteStrictMode,
-		// A browser's POST says by which scheme it reached us, also through a proxy.
-		Secure: r.TLS != nil || strings.HasPrefix(r.Header.Get("Origin"), "https://"),
+		Secure:   scheme(r) == "https",
 	}
+}
+
+// scheme is the one by which a request reached us. A browser's POST says it, also through a
+// proxy.
+func scheme(r *http.Request) string {
+	if r.TLS != nil || strings.HasPrefix(r.Header.Get("Origin"), "https://") {
+		return "https"
+	}
+	return "http"
 }
 
 // local reports whether an address of a connection is of this machine.

@@ -144,6 +144,35 @@ func cookieOf(w *world) string {
 	return "reprise_" + w.server.URL[strings.LastIndexByte(w.server.URL, ':')+1:]
 }
 
+// A link can be asked for, by the operator alone; it leads to where it was asked for.
+func TestLink(t *testing.T) {
+	w := start(t, withTokens(t))
+	link, err := w.client.Link(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	base, secret, _ := strings.Cut(link, "/#launch=")
+	if base != w.server.URL {
+		t.Errorf("a link to %s, want %s", base, w.server.URL)
+	}
+	b := w.browser(t)
+	if _, err := b.Login(t.Context(), secret); err != nil {
+		t.Error(err)
+	}
+	if _, err := b.Link(t.Context()); err != nil {
+		t.Errorf("logged in: %v", err)
+	}
+	for header, want := range map[string]int{"Authorization: Bearer ci-secret": 403, "X: y": 401} {
+		if resp, body := w.send(t, "POST", "/auth/link", "", header); resp.StatusCode != want || strings.Contains(body, "launch=") {
+			t.Errorf("%s: %d %s", header, resp.StatusCode, body)
+		}
+	}
+	resp, body := w.send(t, "POST", "/auth/link", "", w.bearer(), "Origin: https://"+strings.TrimPrefix(w.server.URL, "http://"))
+	if resp.StatusCode != 201 || !strings.Contains(body, `"url":"https://`) {
+		t.Errorf("through a proxy: %d %s", resp.StatusCode, body)
+	}
+}
+
 // K-171: a launch link logs in once; the login ends at a logout, and survives a restart.
 func TestLaunch(t *testing.T) {
 	dir := t.TempDir()

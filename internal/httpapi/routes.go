@@ -49,6 +49,7 @@ func (h *Handler) routes() []route {
 		{"GET", "/api/v1/system", "get-system", "What the server does, and its clock", 200, to(h, h.system)},
 
 		{"POST", loginPath, "login", "Exchange the secret of a launch link for a login", 200, to(h, h.login)},
+		{"POST", "/auth/link", "make-link", "Make a launch link, as the operator", 201, to(h, h.link)},
 		{"POST", "/auth/logout", "logout", "End this login, or all of them", 204, to(h, h.logout)},
 		{"GET", "/healthz", "health", "The process lives", 200, to(h, h.health)},
 		{"GET", "/readyz", "ready", "The server can serve", 200, to(h, h.ready)},

@@ -14,6 +14,10 @@ type (
 	Launch struct {
 		Secret string `json:"secret" maxLength:"200"`
 	}
+	// Link is a launch link.
+	Link struct {
+		URL string `json:"url"`
+	}
 	// Logout ends this login, or all.
 	Logout struct {
 		All bool `json:"all,omitempty"`
@@ -49,6 +53,16 @@ func (h *Handler) login(ctx context.Context, in *loginIn) (*loginOut, error) {
 		return nil, err
 	}
 	return &loginOut{*c, Actor{Operator}}, nil
+}
+
+// link makes a link to where its request came to. Who follows it is the operator, so nobody
+// else may have one.
+func (h *Handler) link(ctx context.Context, _ *nothing) (*out[Link], error) {
+	c := callerOf(ctx)
+	if c.actor != Operator {
+		return nil, refuse(CodeForbidden, "launch links are the operator's, and this is %s", c.actor)
+	}
+	return answered(Link{h.o.Auth.Link(scheme(c.r) + "://" + c.r.Host)}, nil)
 }
 
 type logoutIn struct{ Body *Logout }
