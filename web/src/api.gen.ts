@@ -118,6 +118,10 @@ export interface Launch {
   secret: string;
 }
 
+export interface Link {
+  url: string;
+}
+
 export interface Logout {
   all?: boolean;
 }
