@@ -3,7 +3,7 @@
 # have.
 
 NESTED    := conformance web/gen
-UNIT       = $(shell go list ./... | grep -v '/e2e')
+TESTED     = $(shell go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | grep -v '/e2e')
 FUZZTIME  ?= 20s
 STATICCHECK = go tool -modfile=$(CURDIR)/.ci/tools/go.mod staticcheck
 
@@ -25,7 +25,8 @@ check:
 	set -e; for m in $(NESTED); do go -C $$m vet ./...; done
 
 unit:
-	go test -race -timeout 10m $(UNIT)
+	@echo "go test -race of every package but e2e"
+	@go test -race -timeout 10m $(TESTED)
 
 conformance:
 	go -C conformance test -timeout 5m ./...
@@ -44,7 +45,7 @@ e2e: setup e2e/browser/node_modules/.package-lock.json
 	@touch $@
 
 bench:
-	go test -run '^$$' -bench . -benchmem $(UNIT)
+	@go test -run '^$$' -bench . -benchmem $(TESTED)
 	go run ./bench
 
 # Rewrites what tests compare with. The diff is the review.

@@ -330,6 +330,16 @@ func (c *Config) providerNames() []string {
 	return append(slices.Sorted(maps.Keys(c.Providers)), rehearsalName)
 }
 
+// hosts are the names by which clients reach the server: those that the operator lists, and
+// the one that it listens on.
+func (c *Config) hosts() []string {
+	host, _, err := net.SplitHostPort(c.Listen)
+	if ip := net.ParseIP(host); err != nil || host == "" || ip != nil && ip.IsUnspecified() {
+		return c.Auth.Hosts
+	}
+	return append(slices.Clone(c.Auth.Hosts), host)
+}
+
 // absolute makes the folders and files of the configuration independent of the current
 // folder. A leading ~ is the home folder.
 func (c *Config) absolute(home string) error {

@@ -46,11 +46,9 @@ type Options struct {
 	Grace time.Duration
 }
 
-// Server is the parts of the program, working. Its methods are safe for concurrent use.
+// Server is the parts of the program, working. One goroutine opens and closes it.
 type Server struct {
-	cfg      Config
 	log      *slog.Logger
-	version  string
 	models   *Models
 	sessions *session.Manager
 	auth     *httpapi.Auth
@@ -74,7 +72,7 @@ func Open(ctx context.Context, cfg Config, o Options) (s *Server, err error) {
 	if o.Grace == 0 {
 		o.Grace = runGrace
 	}
-	s = &Server{cfg: cfg, log: o.Log, version: o.Version}
+	s = &Server{log: o.Log}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.Close())
@@ -131,7 +129,7 @@ func Open(ctx context.Context, cfg Config, o Options) (s *Server, err error) {
 	}
 	s.api = httpapi.New(httpapi.Options{
 		Sessions: s.sessions, Models: s.models, Auth: s.auth, Page: web.Handler(),
-		Hosts: cfg.Auth.Hosts, Log: o.Log,
+		Hosts: cfg.hosts(), Log: o.Log,
 	})
 	return s, nil
 }
@@ -158,7 +156,7 @@ func (s *Server) Close() error {
 func Serve(ctx context.Context, cfg Config, o Options, ready func(link string)) error {
 	listener, err := net.Listen("tcp", cfg.Listen)
 	if err != nil {
-		return fmt.Errorf("listen: %w", err)
+		return cfg.taken(fmt.Errorf("listen: %w", err))
 	}
 	s, err := Open(ctx, cfg, o)
 	if err != nil {
@@ -201,6 +199,20 @@ func Serve(ctx context.Context, cfg Config, o Options, ready func(link string)) 
 	case <-time.After(stopTime):
 		return errors.Join(err, fmt.Errorf("the stop took longer than %s", stopTime))
 	}
+}
+
+// taken prefers, where the address is not free because another process serves the folder, to
+// say so.
+func (c *Config) taken(err error) error {
+	l, lerr := acquire(c.Data)
+	var held *Held
+	if errors.As(lerr, &held) {
+		return held
+	}
+	if lerr == nil {
+		lerr = l.Close()
+	}
+	return errors.Join(err, lerr)
 }
 
 // reachable is the address by which this machine reaches a listener: one that listens on

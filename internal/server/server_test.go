@@ -256,6 +256,36 @@ func TestInspectNeedsNoServer(t *testing.T) {
 	}
 }
 
+// Whoever starts a second server on the same address is told what it is, not what bind says.
+func TestAddressTaken(t *testing.T) {
+	cfg := configOf(t, "")
+	link, _ := serving(t, cfg)
+	u, err := url.Parse(link)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.Listen = u.Host
+	var held *Held
+	if err := Serve(t.Context(), cfg, quiet(), nil); !errors.As(err, &held) || held.URL != "http://"+u.Host {
+		t.Errorf("the same folder: %v", err)
+	}
+	other := configOf(t, "")
+	other.Listen = u.Host
+	if err := Serve(t.Context(), other, quiet(), nil); err == nil || errors.As(err, &held) || !strings.Contains(err.Error(), "listen: ") {
+		t.Errorf("another folder: %v", err)
+	}
+}
+
+func TestHosts(t *testing.T) {
+	for listen, want := range map[string]string{"192.0.2.1:80": "a.test 192.0.2.1", "[2001:db8::1]:80": "a.test 2001:db8::1",
+		"box.test:80": "a.test box.test", "0.0.0.0:80": "a.test", "[::]:80": "a.test", ":80": "a.test"} {
+		c := Config{Listen: listen, Auth: Auth{Hosts: []string{"a.test"}}}
+		if got := strings.Join(c.hosts(), " "); got != want {
+			t.Errorf("listening on %s it is %s, want %s", listen, got, want)
+		}
+	}
+}
+
 func TestOpenStopsWhatItStarted(t *testing.T) {
 	cfg := configOf(t, "")
 	cfg.Auth.TokensFile = filepath.Join(t.TempDir(), "none")
