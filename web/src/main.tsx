@@ -1,6 +1,6 @@
 import { render } from 'preact';
 import { Store } from './store';
-import './style.css';
+import './style/style.css';
 import { Root } from './ui/app';
 
 const store = new Store();
