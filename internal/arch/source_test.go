@@ -70,9 +70,14 @@ func walk(t *testing.T, nested bool, f func(rel string)) {
 	}
 }
 
+var parsed []*source // by sources
+
 // sources parses every Go file of the module.
 func sources(t *testing.T) []*source {
 	t.Helper()
+	if parsed != nil {
+		return parsed
+	}
 	var all []*source
 	walk(t, false, func(rel string) {
 		if !strings.HasSuffix(rel, ".go") || strings.Contains(rel, "testdata/") {
@@ -89,6 +94,7 @@ func sources(t *testing.T) []*source {
 	if len(all) < 50 {
 		t.Fatalf("found %d files: the walk is wrong", len(all))
 	}
+	parsed = all
 	return all
 }
 
