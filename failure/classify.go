@@ -223,6 +223,8 @@ func (e *evidence) describe(out *Failure) {
 		out.Message = "The model stopped: " + e.stop + "."
 	case e.status >= 300:
 		out.Message = strings.TrimSpace(strconv.Itoa(e.status) + " " + http.StatusText(e.status))
+	case e.html:
+		out.Message = "A web page came in place of an answer."
 	}
 	out.Message = clip(redact(clipToken(out.Message, maxRaw)), maxMessage)
 	out.Code = clip(redact(out.Code), maxField)
