@@ -50,13 +50,13 @@ bench:
 
 # Rewrites what tests compare with. The diff is the review.
 golden:
-	go test $$(grep -rl --include='*_test.go' --exclude-dir=node_modules -e '"update", false' -e internal/wiretest . | xargs -n1 dirname | sort -u) -update
+	go test $$(grep -rl --include='*_test.go' --exclude-dir=node_modules -e '"update", false' -e reprise/wire/internal/wiretest . | xargs -n1 dirname | sort -u) -update
 
 generate: web/node_modules/.package-lock.json
 	go generate ./...
 
 fuzz:
-	set -e; for p in $$(grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n1 dirname | sort -u); do \
+	set -e; for p in $$(grep -rl --include='*_test.go' --exclude-dir=node_modules --exclude-dir=conformance '^func Fuzz' . | xargs -n1 dirname | sort -u); do \
 		for f in $$(go test -list '^Fuzz' $$p | grep '^Fuzz'); do \
 			go test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) $$p; \
 		done; \
