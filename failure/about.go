@@ -1,5 +1,7 @@
 package failure
 
+import "strings"
+
 // about says of each class, for a person: what it means, what Reprise does, what they can do.
 var about = [classes]struct{ means, does, can string }{
 	Unknown:               {"Nothing that Reprise knows explains it.", "Stops and shows what came.", "Read the provider's words. If they name a passing fault, retry by hand."},
@@ -32,4 +34,54 @@ func (c Class) About() (means, does, can string) {
 	}
 	a := about[c]
 	return a.means, a.does, a.can
+}
+
+// plainRules puts the rules that no table holds into words.
+var plainRules = map[string]string{
+	"none":                    "no rule knows it, and what nobody knows is not tried again",
+	"page":                    "an HTML page or a redirect came where an API's answer was due: the address is not an API's",
+	"protocol_mismatch":       "an answer came where a stream or an error was due",
+	textUnknown:               "words that no rule knows, taken for an error of the network",
+	ruleEmpty:                 "the answer ended well and held nothing",
+	"stop:filtered":           "the model's stop reason says that the answer was withheld",
+	"stop:malformed":          "the model's stop reason says that it broke its own tool call",
+	"cancelled":               "somebody ended it on purpose",
+	"interrupted":             "our own process stopped",
+	"credentials_unresolved":  "no credential was found, so nothing was sent",
+	"header:" + unifiedStatus: "the header " + unifiedStatus + " says that the plan's window is spent",
+}
+
+// Because puts the rule that set the class into plain words, for a person.
+func (f *Failure) Because() string {
+	if s, ok := plainRules[f.Rule]; ok {
+		return s
+	}
+	kind, rest, ok := strings.Cut(f.Rule, ":")
+	if !ok {
+		return "the rule " + f.Rule
+	}
+	switch kind {
+	case "code", "sentence":
+		vendor, what, _ := strings.Cut(rest, ":")
+		switch {
+		case what == windowDay || what == windowMinute:
+			return "the " + what
+		case kind == "code" && vendor == "any":
+			return "the code or type " + what + ", whoever sends it"
+		case kind == "code":
+			return "the code or type " + what + " as " + vendor + " uses it"
+		case vendor == "any":
+			return "the complete sentence “" + what + "”"
+		}
+		return "the complete sentence “" + what + "”, which is " + vendor + "'s"
+	case "words":
+		return "the words “" + strings.ReplaceAll(rest, "+", "” and “") + "”: no retry would help"
+	case "status":
+		return "the status " + rest
+	case "quoted", "text":
+		return "the words of a network library: “" + rest + "”"
+	case "transport":
+		return "what the network did: " + rest
+	}
+	return "the rule " + f.Rule
 }
