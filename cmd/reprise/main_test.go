@@ -209,6 +209,35 @@ func TestSessionGoesOn(t *testing.T) {
 	stop().want(t, exitDone)
 }
 
+// A message behind a run waits for it, and does not wait for ever where that run fails.
+func TestBehindAnotherRun(t *testing.T) {
+	for model, want := range map[string]int{"thinking": exitDone, "failed-inside-text": exitFailed} {
+		h := newHome(t)
+		stop := h.serve()
+		started := make(chan string, 1)
+		var once sync.Once
+		first := &output{on: func(text string) {
+			if id := ids.FindString(text); strings.Contains(text, "running") {
+				once.Do(func() { started <- id })
+			}
+		}}
+		ended := make(chan int, 1)
+		go func() {
+			ended <- run(t.Context(), []string{"run", "--model", "rehearsal/" + model, "One"}, h.env, strings.NewReader(""), &output{}, first)
+		}()
+		second := h.run("run", "--session", <-started, "Two")
+		second.want(t, want)
+		if !strings.HasPrefix(second.stderr, "pending ") {
+			t.Errorf("%s: it was not pending: %s", model, second.stderr)
+		}
+		if want == exitFailed && !strings.Contains(second.stderr, "the session's queue is paused") {
+			t.Error(second.stderr)
+		}
+		<-ended
+		stop().want(t, exitDone)
+	}
+}
+
 // Events are what observers get: JSON, of this session alone, to the run's end. N77: a failed
 // run is a failure here too.
 func TestEventsAsJSON(t *testing.T) {
