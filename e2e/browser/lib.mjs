@@ -24,6 +24,9 @@ export async function ask(page, base, model, text) {
   await page.waitForURL(/\/s\/ses_/);
 }
 
+/** Waits until the reply is whole. */
+export const complete = (page) => reply(page).getByRole('button', { name: 'Regenerate', disabled: false }).waitFor();
+
 /** Waits until the reply shows some text. */
 export const until = (page, text) => reply(page).locator('.prose').filter({ hasText: text }).first().waitFor();
 

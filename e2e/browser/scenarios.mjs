@@ -2,7 +2,7 @@
 // of e2e, which start the servers, and writes one line of JSON for each scenario.
 import { AxeBuilder } from '@axe-core/playwright';
 import assert from 'node:assert/strict';
-import { ask, composer, drawn, launch, reply, said, until } from './lib.mjs';
+import { ask, complete, composer, drawn, launch, reply, said, until } from './lib.mjs';
 
 const { link, upstream, texts, executablePath } = JSON.parse(process.argv[2]);
 const base = new URL(link).origin;
@@ -143,11 +143,11 @@ const scenarios = {
 
   async 'regenerate writes a new reply and keeps the old one readable'(page) {
     await ask(page, base, 'up/twice', 'Once more');
-    await said(page).filter({ hasText: 'Reply complete' }).waitFor();
+    await complete(page);
     assert.equal(await drawn(page), texts.first);
     await page.getByRole('button', { name: 'Regenerate' }).click();
     await until(page, 'second-009');
-    await said(page).filter({ hasText: 'Reply complete' }).waitFor();
+    await complete(page);
     assert.equal(await drawn(page), texts.second);
     assert.equal(await page.getByRole('article', { name: /^Reply/ }).count(), 1);
     assert.equal(await page.getByRole('article', { name: /^You/ }).count(), 1);
@@ -163,7 +163,7 @@ const scenarios = {
   async '503, then success: one reply and no trace of the failure'(page) {
     await ask(page, base, 'up/recovers', 'Recover');
     await follows(page, texts.recovers);
-    await said(page).filter({ hasText: 'Reply complete' }).waitFor();
+    await complete(page);
     assert.equal(await drawn(page), texts.recovers);
     assert.equal(await page.getByRole('article', { name: /^Reply/ }).count(), 1);
     assert.equal(await divider(page).count(), 0);
@@ -202,7 +202,7 @@ const scenarios = {
 
   async 'a tool call is shown with its result'(page) {
     await ask(page, base, 'up/tool-fast', 'What time is it?');
-    await said(page).filter({ hasText: 'Reply complete' }).waitFor();
+    await complete(page);
     const call = reply(page).locator('details.call');
     await call.locator('summary').click();
     await call.getByText('Output').waitFor();
@@ -230,7 +230,7 @@ const scenarios = {
 
   async 'hostile text does nothing'(page) {
     await ask(page, base, 'up/hostile', 'Attack');
-    await said(page).filter({ hasText: 'Reply complete' }).waitFor();
+    await complete(page);
     assert.equal(await reply(page).locator('.prose :is(img, script, iframe, object, embed, form, style)').count(), 0);
     const links = await reply(page).locator('.prose a').evaluateAll((all) => all.map((a) => a.protocol));
     assert.deepEqual(links.filter((p) => !['http:', 'https:', 'mailto:'].includes(p)), []);
