@@ -85,7 +85,7 @@ func (m *Manager) dispatch() error {
 	for m.accept.Err() == nil {
 		var next []Run
 		err := m.store.View(m.accept, func(tx ReadTx) error {
-			running, err := tx.CountRunning()
+			running, _, err := tx.CountRuns()
 			if err != nil || running >= m.cfg.ConcurrentRuns {
 				return err
 			}
@@ -157,7 +157,7 @@ func (m *Manager) start(r Run) {
 	m.active[r.ID] = cancel
 	m.mu.Unlock()
 	m.runs.Add(1)
-	m.announce()
+	kick(m.counts)
 	go func() {
 		defer m.runs.Done()
 		defer cancel(nil)
@@ -169,7 +169,7 @@ func (m *Manager) start(r Run) {
 		if err != nil {
 			m.cfg.Log.Error("run", "session", r.SessionID, "run", r.ID, "error", err)
 		}
-		m.announce()
+		kick(m.counts)
 		kick(m.wake)
 	}()
 }

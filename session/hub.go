@@ -14,7 +14,7 @@ import (
 const (
 	ringFrames = 8192     // kept for observers that come back
 	ringBytes  = 16 << 20 // of their data
-	behind     = 1024     // frames that may wait for one observer
+	behind     = 4096     // frames that may wait for one observer
 )
 
 // Frame is one event as an observer gets it. ID is where to resume; it is empty for events
@@ -41,8 +41,8 @@ type hub struct {
 
 type ringFrame struct {
 	seq     uint64
-	session ID // empty: for everybody
-	frame   Frame
+	session ID // whose observers get it; empty: everybody's
+	frame   *Frame
 }
 
 type liveRun struct {
@@ -57,10 +57,41 @@ type endedRun struct {
 	at      Time
 }
 
+// subscriber is one observer's queue. It grows with what waits and holds nothing else.
 type subscriber struct {
 	session ID
-	frames  chan Frame
-	lost    chan struct{} // closed when frames were lost
+	ready   chan struct{} // holds a token when there is something to take
+
+	mu     sync.Mutex
+	frames []*Frame
+	lost   bool // frames were dropped: the observer starts again
+}
+
+// put adds a frame. It reports false where too much is waiting.
+func (s *subscriber) put(f *Frame) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.frames) >= behind {
+		return false
+	}
+	s.frames = append(s.frames, f)
+	kick(s.ready)
+	return true
+}
+
+// take empties the queue.
+func (s *subscriber) take() (frames []*Frame, lost bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	frames, s.frames = s.frames, nil
+	return frames, s.lost
+}
+
+func (s *subscriber) lose() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lost = true
+	kick(s.ready)
 }
 
 func newHub(incarnation string) *hub {
@@ -75,29 +106,36 @@ func (h *hub) record(r Record) error {
 		return nil
 	}
 	h.seq = r.Seq
-	rf := ringFrame{seq: r.Seq, frame: Frame{ID: h.id(r.Seq), Data: r.Data}}
+	rf := ringFrame{seq: r.Seq, session: r.Session, frame: &Frame{ID: h.id(r.Seq), Data: r.Data}}
 	if r.Run != "" {
-		rf.session = r.Session
 		l := h.live[r.Run]
 		if l == nil {
 			l = &liveRun{session: r.Session}
 			h.live[r.Run] = l
 		}
 		l.raw = append(l.raw, r.Data)
-	} else if err := h.lifecycle(r.Data); err != nil {
-		return fmt.Errorf("record %d: %w", r.Seq, err)
+	} else {
+		forAll, err := h.lifecycle(r.Data)
+		if err != nil {
+			return fmt.Errorf("record %d: %w", r.Seq, err)
+		}
+		if forAll {
+			rf.session = ""
+		}
 	}
 	h.keep(rf)
 	for s := range h.subs {
-		if rf.session == "" || rf.session == s.session {
-			h.send(s, rf.frame)
+		if (rf.session == "" || rf.session == s.session) && !s.put(rf.frame) {
+			delete(h.subs, s) // too slow: it starts again from a snapshot
+			s.lose()
 		}
 	}
 	return nil
 }
 
-// lifecycle notes which outputs are over: those of ended runs, and of committed steps.
-func (h *hub) lifecycle(data []byte) error {
+// lifecycle notes which outputs are over: those of ended runs, and of committed steps. It
+// reports whether the event changes the list of sessions, which everybody sees.
+func (h *hub) lifecycle(data []byte) (forAll bool, err error) {
 	var e struct {
 		Type EventType
 		At   Time
@@ -113,7 +151,7 @@ func (h *hub) lifecycle(data []byte) error {
 		}
 	}
 	if err := json.Unmarshal(data, &e); err != nil {
-		return err
+		return false, err
 	}
 	switch {
 	case e.Type == EventRun && e.Run.State.Terminal():
@@ -122,14 +160,14 @@ func (h *hub) lifecycle(data []byte) error {
 	case e.Type == EventMessage && e.Message.Role == RoleReply:
 		if l := h.live[e.Message.RunID]; l != nil {
 			if err := l.merge(); err != nil {
-				return err
+				return false, err
 			}
 			if l.output != nil && l.output.Step <= e.Message.Step {
 				l.output = nil
 			}
 		}
 	}
-	return nil
+	return e.Type == EventSession, nil
 }
 
 func (h *hub) keep(rf ringFrame) {
@@ -146,31 +184,20 @@ func (h *hub) keep(rf ringFrame) {
 	}
 }
 
-func (h *hub) send(s *subscriber, f Frame) {
-	select {
-	case s.frames <- f:
-	default: // too slow: it starts again from a snapshot
-		delete(h.subs, s)
-		close(s.lost)
-	}
-}
-
 // broadcast tells observers something that is not in the log. Who is behind misses it.
 func (h *hub) broadcast(e Event) {
 	data, err := json.Marshal(e)
 	if err != nil {
 		panic(fmt.Sprintf("encode an event of our own making: %v", err))
 	}
+	frame := &Frame{Data: data}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for s := range h.subs {
 		if e.SessionID != "" && e.SessionID != s.session {
 			continue
 		}
-		select {
-		case s.frames <- Frame{Data: data}:
-		default:
-		}
+		s.put(frame)
 	}
 }
 
@@ -200,7 +227,7 @@ func (h *hub) subscribe(session ID) (s *subscriber, at string, out *Output, err 
 
 // resume begins to follow after an id. ok is false where that position is not of this
 // incarnation, or no longer, or not yet, here.
-func (h *hub) resume(session ID, after string) (s *subscriber, missed []Frame, ok bool) {
+func (h *hub) resume(session ID, after string) (s *subscriber, missed []*Frame, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	incarnation, n, _ := strings.Cut(after, ".")
@@ -220,7 +247,7 @@ func (h *hub) resume(session ID, after string) (s *subscriber, missed []Frame, o
 }
 
 func (h *hub) add(session ID) *subscriber {
-	s := &subscriber{session: session, frames: make(chan Frame, behind), lost: make(chan struct{})}
+	s := &subscriber{session: session, ready: make(chan struct{}, 1)}
 	h.subs[s] = struct{}{}
 	return s
 }

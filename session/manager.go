@@ -77,6 +77,7 @@ type Manager struct {
 	runs   sync.WaitGroup
 	wake   chan struct{} // the dispatcher has something to look at
 	relay  chan struct{} // the outbox has something
+	counts chan struct{} // the number of runs has changed
 
 	mu     sync.Mutex
 	active map[RunID]context.CancelCauseFunc
@@ -104,6 +105,7 @@ func New(ctx context.Context, store Store, log Log, models Models, cfg Config) (
 		hub:    newHub(log.Incarnation()),
 		wake:   make(chan struct{}, 1),
 		relay:  make(chan struct{}, 1),
+		counts: make(chan struct{}, 1),
 		active: map[RunID]context.CancelCauseFunc{},
 	}
 	m.accept, m.stop = context.WithCancel(context.Background())
@@ -122,6 +124,7 @@ func New(ctx context.Context, store Store, log Log, models Models, cfg Config) (
 	}
 	m.loop(m.relayLoop)
 	m.loop(m.dispatchLoop)
+	m.loop(m.announceLoop)
 	kick(m.relay)
 	kick(m.wake)
 	return m, nil
@@ -245,25 +248,31 @@ func (m *Manager) System(ctx context.Context) (sys System, err error) {
 }
 
 func (m *Manager) system(tx ReadTx) (System, error) {
-	running, err := tx.CountRunning()
-	if err != nil {
-		return System{}, err
-	}
-	queued, err := tx.QueuedRuns(0)
+	running, queued, err := tx.CountRuns()
 	return System{
 		Version: m.cfg.Version, Rehearsal: m.cfg.Rehearsal, ConcurrentRuns: m.cfg.ConcurrentRuns,
-		Running: running, Queued: len(queued), Now: At(time.Now()),
+		Running: running, Queued: queued, Now: At(time.Now()),
 	}, err
 }
 
-// announce tells observers the counts of the whole server.
-func (m *Manager) announce() {
-	sys, err := m.System(m.work)
-	if err != nil {
-		if m.work.Err() == nil {
+// announceLoop tells observers the counts of the whole server when they have changed, at most
+// ten times a second.
+func (m *Manager) announceLoop() {
+	for {
+		select {
+		case <-m.counts:
+		case <-m.work.Done():
+			return
+		}
+		if sys, err := m.System(m.work); err == nil {
+			m.hub.broadcast(Event{Type: EventSystem, System: &sys, At: sys.Now})
+		} else if m.work.Err() == nil {
 			m.cfg.Log.Warn("count the runs", "error", err)
 		}
-		return
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-m.work.Done():
+			return
+		}
 	}
-	m.hub.broadcast(Event{Type: EventSystem, System: &sys, At: sys.Now})
 }

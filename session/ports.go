@@ -69,8 +69,8 @@ type ReadTx interface {
 	QueuedRuns(limit int) ([]Run, error)
 	// RunningRuns lists the running runs.
 	RunningRuns() ([]Run, error)
-	// CountRunning counts them.
-	CountRunning() (int, error)
+	// CountRuns counts the running and the queued runs.
+	CountRuns() (running, queued int, err error)
 
 	Attempts(run RunID) ([]Attempt, error)
 	Attempt(id AttemptID) (Attempt, error)

@@ -74,6 +74,7 @@ func (m *Manager) ask(ctx context.Context, q Act, id ID, f func(tx Tx, s Session
 		return Receipt{}, err
 	}
 	kick(m.wake)
+	kick(m.counts)
 	return r, nil
 }
 

@@ -191,7 +191,7 @@ func TestCrashWindows(t *testing.T) {
 		{after: "insert operator", nth: 1, scripts: [][]llmtest.Step{say("fine")}, want: []string{"operator: hi", "reply: fine"}, state: session.Succeeded, sent: 1},
 		{after: "open attempt", nth: 1, scripts: two, want: []string{"operator: hi", "reply: partial answer"}, state: session.Succeeded, sent: 1},
 		{after: "mark", nth: 1, scripts: two, want: []string{"operator: hi", "reply:"}, state: session.Failed, sent: 1},
-		{after: "append", nth: 1, scripts: two, want: []string{"operator: hi", "reply: partial  (interrupted)"}, state: session.Failed, sent: 1},
+		{after: "append", nth: 1, scripts: [][]llmtest.Step{{llmtest.Text("partial "), {Stall: true}}}, want: []string{"operator: hi", "reply: partial  (interrupted)"}, state: session.Failed, sent: 1},
 		{after: "append done", nth: 1, scripts: two, want: []string{"operator: hi", "reply: partial answer"}, state: session.Succeeded, sent: 1},
 		{after: "seal", nth: 1, scripts: two, want: []string{"operator: hi", "reply: partial answer"}, state: session.Succeeded, sent: 1},
 		{after: "insert reply", nth: 1, scripts: two, want: []string{"operator: hi", "reply: partial answer"}, state: session.Succeeded, sent: 1},

@@ -7,6 +7,10 @@ import (
 	"time"
 )
 
+// listed bounds the sessions of a snapshot: those that changed last. The others are read with
+// Manager.Sessions.
+const listed = 500
+
 // Watch says what to observe: always the list of sessions, and one session in full where
 // Session is set. After is the ID of the last frame that the observer has seen; empty: none.
 type Watch struct {
@@ -26,7 +30,7 @@ func (m *Manager) Watch(ctx context.Context, w Watch, f func(Frame) error) error
 			if sub, first, err = m.begin(ctx, w.Session); err != nil {
 				return err
 			}
-			missed = []Frame{first}
+			missed = []*Frame{&first}
 		}
 		err := m.observe(ctx, sub, missed, f)
 		if err != nil {
@@ -37,25 +41,24 @@ func (m *Manager) Watch(ctx context.Context, w Watch, f func(Frame) error) error
 }
 
 // observe returns nil when the observer was too slow.
-func (m *Manager) observe(ctx context.Context, sub *subscriber, missed []Frame, f func(Frame) error) error {
+func (m *Manager) observe(ctx context.Context, sub *subscriber, frames []*Frame, f func(Frame) error) error {
 	defer m.hub.remove(sub)
-	for _, frame := range missed {
-		if err := f(frame); err != nil {
-			return err
-		}
-	}
 	for {
-		select {
-		case frame := <-sub.frames:
-			if err := f(frame); err != nil {
+		for _, frame := range frames {
+			if err := f(*frame); err != nil {
 				return err
 			}
-		case <-sub.lost:
-			return nil
+		}
+		select {
+		case <-sub.ready:
 		case <-m.accept.Done():
 			return ErrClosed
 		case <-ctx.Done():
 			return context.Cause(ctx)
+		}
+		var lost bool
+		if frames, lost = sub.take(); lost {
+			return nil
 		}
 	}
 }
@@ -90,7 +93,7 @@ func (m *Manager) snapshot(ctx context.Context, id ID, output *Output) (*Snapsho
 		if snap.System, err = m.system(tx); err != nil {
 			return err
 		}
-		if snap.Sessions, err = tx.Sessions(false, 0); err != nil || id == "" {
+		if snap.Sessions, err = tx.Sessions(false, listed); err != nil || id == "" {
 			return err
 		}
 		s, err := tx.Session(id)

@@ -38,8 +38,12 @@ func (r *reader) RunningRuns() ([]session.Run, error) {
 	return list(r, runFields, `SELECT `+runColumns+` FROM runs WHERE state = 'running' ORDER BY id`)
 }
 
-func (r *reader) CountRunning() (int, error) {
-	return one(r, itself[int], `SELECT COUNT(*) FROM runs WHERE state = 'running'`)
+func (r *reader) CountRuns() (running, queued int, err error) {
+	if running, err = one(r, itself[int], `SELECT COUNT(*) FROM runs WHERE state = 'running'`); err != nil {
+		return 0, 0, err
+	}
+	queued, err = one(r, itself[int], `SELECT COUNT(*) FROM runs WHERE state = 'queued'`)
+	return running, queued, err
 }
 
 func (t *tx) InsertRun(r session.Run) error {

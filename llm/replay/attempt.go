@@ -153,7 +153,7 @@ func (a *Attempt) Run(sink Sink, t Terms) (llm.Output, *Broken) {
 		event llm.Event
 		err   error
 	}
-	items := make(chan item, 256)
+	items := make(chan item, 64)
 	go func() {
 		defer close(items)
 		for {

@@ -135,8 +135,12 @@ func runLists(w *world) {
 	w.move(w.run("run_3"), session.Cancelled)
 	list([]session.RunID{"run_2"}, queued(0))
 	list([]session.RunID{"run_0", "run_1"}, session.ReadTx.RunningRuns)
-	if n := read(w, session.ReadTx.CountRunning); n != 2 {
-		w.Fatalf("%d runs are running, want 2", n)
+	counts := read(w, func(tx session.ReadTx) ([2]int, error) {
+		running, queued, err := tx.CountRuns()
+		return [2]int{running, queued}, err
+	})
+	if counts != [2]int{2, 1} {
+		w.Fatalf("%v runs are running and queued, want 2 and 1", counts)
 	}
 }
 
