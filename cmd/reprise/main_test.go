@@ -211,8 +211,14 @@ func TestSessionGoesOn(t *testing.T) {
 
 // A message behind a run waits for it, and does not wait for ever where that run fails.
 func TestBehindAnotherRun(t *testing.T) {
-	for model, want := range map[string]int{"thinking": exitDone, "failed-inside-text": exitFailed} {
-		h := newHome(t)
+	scripts := filepath.Join(t.TempDir(), "scripts.yaml")
+	soon := "- name: soon\n  scenes: [[[{do: wait, for: 300ms}, {do: say}]]]\n" +
+		"- name: soon-broken\n  scenes: [[[{do: say, text: Hm}, {do: wait, for: 300ms}, {do: cut}]]]\n"
+	if err := os.WriteFile(scripts, []byte(soon), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for model, want := range map[string]int{"soon-fast": exitDone, "soon-broken": exitFailed} {
+		h := newHome(t, "REPRISE_REHEARSAL_SCRIPTS="+scripts)
 		stop := h.serve()
 		started := make(chan string, 1)
 		var once sync.Once
