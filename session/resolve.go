@@ -20,17 +20,15 @@ const (
 	RunAgain Resolution = "run_again"
 )
 
-// ResolveCall settles a tool call that was started before a crash, so that its run can be
-// resumed. It starts nothing by itself.
-func (m *Manager) ResolveCall(ctx context.Context, actor string, id ID, rid RunID, callID string, how Resolution) (c ToolCall, err error) {
+// ResolveCall settles a tool call of the session's last run that was started before a crash,
+// so that the run can be resumed. It starts nothing by itself.
+func (m *Manager) ResolveCall(ctx context.Context, actor string, id ID, callID string, how Resolution) (c ToolCall, err error) {
 	err = m.update(ctx, Full, func(tx Tx) error {
-		run, err := tx.Run(rid)
+		run, err := tx.LastRun(id)
 		if err != nil {
 			return err
 		}
-		if run.SessionID != id {
-			return ErrNotFound
-		}
+		rid := run.ID
 		if c, err = unknownCall(tx, rid, callID); err != nil {
 			return err
 		}

@@ -305,11 +305,11 @@ func TestUnknownOutcome(t *testing.T) {
 			run := w.ended(w.dies("start tool", 1).RunID)
 			_, err := w.m.Resume(t.Context(), session.Act{Actor: "ann"}, w.id, run.ID)
 			refused(t, err, session.CodeEffectsNotConfirmed)
-			c, err := w.m.ResolveCall(t.Context(), "ann", w.id, run.ID, "c", how)
+			c, err := w.m.ResolveCall(t.Context(), "ann", w.id, "c", how)
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, err = w.m.ResolveCall(t.Context(), "bob", w.id, run.ID, "c", session.MarkDone)
+			_, err = w.m.ResolveCall(t.Context(), "bob", w.id, "c", session.MarkDone)
 			refused(t, err, session.CodeConflict)
 			r, err := w.m.Resume(t.Context(), session.Act{Actor: "ann"}, w.id, run.ID)
 			if err != nil {

@@ -56,9 +56,14 @@ func (m *Manager) CreateSession(ctx context.Context, actor string, n NewSession)
 
 func (m *Manager) checkModel(model string) error {
 	if _, _, err := m.models.Resolve(model); err != nil {
-		return &Refusal{Code: CodeValidation, Message: err.Error(), Details: map[string]string{"field": "model"}}
+		return &Refusal{Code: CodeValidation, Message: err.Error(), Details: fields("model", err.Error())}
 	}
 	return nil
+}
+
+// fields is what a refused body says about one of its fields.
+func fields(path, message string) any {
+	return map[string]any{"fields": []map[string]string{{"path": "body." + path, "message": message}}}
 }
 
 // Sessions lists sessions by last change, newest first.

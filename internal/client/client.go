@@ -256,6 +256,12 @@ func (c *Client) FindRun(ctx context.Context, run session.RunID) (r session.Run,
 	return r, err
 }
 
+// ResolveCall settles a tool call of the session's last run whose outcome nobody knows.
+func (c *Client) ResolveCall(ctx context.Context, id session.ID, call string, how session.Resolution) (t session.ToolCall, err error) {
+	err = c.do(ctx, "POST", "/api/v1/sessions"+at(id)+"/tool-calls"+at(call)+"/resolve", nil, "", map[string]session.Resolution{"action": how}, &t)
+	return t, err
+}
+
 // Models lists the models and chains that a session can use.
 func (c *Client) Models(ctx context.Context) (list httpapi.ModelList, err error) {
 	err = c.do(ctx, "GET", "/api/v1/models", nil, "", nil, &list)

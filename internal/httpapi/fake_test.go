@@ -140,6 +140,9 @@ func (f *fake) Attempts(_ context.Context, id session.ID, run session.RunID) ([]
 func (f *fake) FindRun(_ context.Context, run session.RunID) (session.Run, error) {
 	return f.run, f.call("find", run)
 }
+func (f *fake) ResolveCall(_ context.Context, actor string, id session.ID, call string, how session.Resolution) (session.ToolCall, error) {
+	return session.ToolCall{CallID: call, State: session.CallEnded}, f.call("resolve", actor, id, call, how)
+}
 func (f *fake) System(context.Context) (session.System, error) { return aSystem, f.call("system") }
 func (f *fake) Watch(ctx context.Context, w session.Watch, do func(session.Frame) error) error {
 	return f.watch(ctx, w, do)

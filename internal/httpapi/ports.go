@@ -34,6 +34,8 @@ type Sessions interface {
 	Run(ctx context.Context, id session.ID, run session.RunID) (session.Run, error)
 	Attempts(ctx context.Context, id session.ID, run session.RunID) ([]session.Attempt, error)
 	FindRun(ctx context.Context, run session.RunID) (session.Run, error)
+	// ResolveCall settles a call of the session's last run whose outcome nobody knows.
+	ResolveCall(ctx context.Context, actor string, id session.ID, call string, how session.Resolution) (session.ToolCall, error)
 
 	System(ctx context.Context) (session.System, error)
 	// Watch calls f, from one goroutine, with every event from the place that w names on,

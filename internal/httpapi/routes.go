@@ -41,6 +41,7 @@ func (h *Handler) routes() []route {
 		{"POST", run + "/cancel", "cancel-run", "Cancel a run: 202 until it is acknowledged, 200 with its state when it has ended", 202, orDone(to(h, h.cancel))},
 		{"POST", run + "/resume", "resume-run", "Go on after a run's last committed step", 202, to(h, h.resume)},
 		{"GET", run + "/attempts", "list-attempts", "Every attempt of a run, with its failure and decision", 200, to(h, h.attempts)},
+		{"POST", one + "/tool-calls/{call}/resolve", "resolve-call", "Settle a tool call whose outcome nobody knows", 200, to(h, h.resolveCall)},
 		{"GET", "/api/v1/runs/{rid}", "find-run", "Find a run of any session", 200, to(h, h.findRun)},
 
 		{"GET", "/api/v1/events", "events", "Follow the list's changes and, where asked, one session", 200, h.addEvents},

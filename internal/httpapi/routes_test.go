@@ -59,6 +59,8 @@ func TestCalls(t *testing.T) {
 		{"cancel", func() (any, error) { return c.Cancel(ctx, "ses_1", "run_1") }, "cancel operator ses_1 run_1", aRun},
 		{"attempts", func() (any, error) { return c.Attempts(ctx, "ses_1", "run_1") }, "attempts ses_1 run_1",
 			[]session.Attempt{{ID: "att_1", RunID: "run_1", Number: 1}}},
+		{"resolve", func() (any, error) { return c.ResolveCall(ctx, "ses_1", "call_1", session.MarkDone) }, "resolve operator ses_1 call_1 mark_done",
+			session.ToolCall{CallID: "call_1", State: session.CallEnded}},
 		{"find", func() (any, error) { return c.FindRun(ctx, "run_1") }, "find run_1", aRun},
 		{"an id that needs escapes", func() (any, error) { return c.FindRun(ctx, "run/../1 ?") }, "find run/../1 ?", aRun},
 		{"ids that need escapes", func() (any, error) { return c.Run(ctx, "ses/1", "run?1") }, "run ses/1 run?1", aRun},

@@ -279,6 +279,11 @@ export interface RegenerateRequest {
   revision?: number;
 }
 
+export interface ResolveInBody {
+  /** What the model is told, or whether the tool may start once more. */
+  action: 'use_as_is' | 'mark_done' | 'run_again';
+}
+
 export interface Run {
   actor: string;
   cancel_requested?: boolean;
