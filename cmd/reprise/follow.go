@@ -13,6 +13,9 @@ import (
 	"github.com/reprise-run/reprise/session"
 )
 
+// awayTime is how long a server may be gone: a restart takes less.
+const awayTime = time.Minute
+
 // errOver ends a watch: the run has.
 var errOver = errors.New("the run has ended")
 
@@ -24,6 +27,7 @@ type follower struct {
 	json           bool
 	post           func() (session.Receipt, error)
 
+	lost    time.Time       // when the connection was; zero: it is there
 	receipt session.Receipt // zero: nothing was posted yet
 	started bool            // the run is no longer pending
 	shown   map[int]int     // bytes of text by step
@@ -36,6 +40,7 @@ type follower struct {
 // frame takes the next event in. The first one is a snapshot: what happens from then on will
 // be seen, so the prompt can be posted.
 func (f *follower) frame(frame session.Frame) error {
+	f.lost = time.Time{}
 	var e session.Event
 	if err := json.Unmarshal(frame.Data, &e); err != nil {
 		return fmt.Errorf("read an event: %w", err)
@@ -58,6 +63,15 @@ func (f *follower) frame(frame session.Frame) error {
 		}
 	}
 	return f.event(&e)
+}
+
+// disconnected tells that the connection was lost, and reports whether that is too long ago.
+func (f *follower) disconnected(err error, now time.Time) bool {
+	if f.lost.IsZero() {
+		f.lost = now
+		f.say("connection lost, trying again: %s", err)
+	}
+	return now.Sub(f.lost) > awayTime
 }
 
 func (f *follower) event(e *session.Event) error {

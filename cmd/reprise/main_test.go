@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/http/httptest"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/reprise-run/reprise/provider/rehearsal"
 	"github.com/reprise-run/reprise/session"
@@ -241,6 +243,29 @@ func TestBehindAnotherRun(t *testing.T) {
 		}
 		<-ended
 		stop().want(t, exitDone)
+	}
+}
+
+// A server that restarts is waited for, and one that is gone is not, however often it fails
+// to answer.
+func TestServerGone(t *testing.T) {
+	f := &follower{stderr: &output{}}
+	now := time.Now()
+	if f.disconnected(io.EOF, now) || f.disconnected(io.EOF, now.Add(awayTime)) {
+		t.Error("given up at once")
+	}
+	if !f.disconnected(io.EOF, now.Add(awayTime+1)) {
+		t.Error("not given up")
+	}
+	f.receipt.RunID, f.session = "run_1", "ses_1"
+	if err := f.frame(session.Frame{Data: []byte(`{"type":"system"}`)}); err != nil {
+		t.Fatal(err)
+	}
+	if f.disconnected(io.EOF, now.Add(2*awayTime)) {
+		t.Error("the time from before it was back counts")
+	}
+	if said := fmt.Sprint(f.stderr); strings.Count(said, "connection lost") != 2 {
+		t.Errorf("said %q", said)
 	}
 }
 

@@ -103,14 +103,18 @@ func (p *program) answer(ctx context.Context, prompt string, in session.ID, from
 	if err != nil {
 		return err
 	}
-	conn.Reconnecting = func(err error) { fmt.Fprintln(p.stderr, "connection lost, trying again:", err) }
-
 	// The run outlives the wish to stop: its cancel must be acknowledged first.
-	work, stop := context.WithCancel(context.WithoutCancel(ctx))
+	work, end := context.WithCancelCause(context.WithoutCancel(ctx))
+	stop := func() { end(nil) }
 	defer stop()
 	q := &question{conn: conn, session: id, prompt: prompt, posted: make(chan session.Receipt, 1)}
 	f := &follower{session: id, stdout: p.stdout, stderr: p.stderr, json: asJSON,
 		post: func() (session.Receipt, error) { return q.post(work) }}
+	conn.Reconnecting = func(err error) {
+		if f.disconnected(err, time.Now()) {
+			end(errors.New("the server is gone; when it is back, reprise explain says what became of the run"))
+		}
+	}
 	cancelled := make(chan error, 1)
 	undo := context.AfterFunc(ctx, func() { cancelled <- q.cancel(work, stop) })
 	err = conn.Watch(work, session.Watch{Session: id}, f.frame)
