@@ -395,6 +395,23 @@ func TestCompatibleServer(t *testing.T) {
 	}
 }
 
+// The model of the environment is that of new sessions, whoever answers; one that is there
+// keeps its own.
+func TestModelOfTheEnvironment(t *testing.T) {
+	h := newHome(t)
+	stop := h.serve()
+	first := h.run("run", "--model", "rehearsal/ok-fast", "One")
+	h.env = append(h.env, "REPRISE_MODEL=rehearsal/tool-fast")
+	for _, c := range []struct{ session, want string }{{"", "running  rehearsal/tool-fast"}, {first.id(t, "ses"), "running  rehearsal/ok-fast"}} {
+		r := h.run("run", "--session", c.session, "Two")
+		r.want(t, exitDone)
+		if !strings.Contains(r.stderr, c.want) {
+			t.Errorf("in session %q: %s", c.session, r.stderr)
+		}
+	}
+	stop().want(t, exitDone)
+}
+
 func TestServeSaysOneLine(t *testing.T) {
 	h := newHome(t)
 	stop := h.serve()

@@ -84,8 +84,11 @@ func (p *program) answer(ctx context.Context, prompt string, in session.ID, from
 	if err != nil {
 		return err
 	}
-	if m, ok := cfg.Endpoint(); ok {
+	switch m, ok := cfg.Endpoint(); {
+	case ok && (in == "" || from.BaseURL != ""):
 		model = m
+	case model == "" && in == "": // a session that is there keeps its own
+		model = p.env["REPRISE_MODEL"]
 	}
 	conn, err := server.Connect(ctx, cfg, server.Options{Version: version(), Log: p.log(slog.LevelWarn)})
 	if err != nil {
