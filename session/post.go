@@ -162,7 +162,7 @@ func queueMessage(tx Tx, s Session, p Pending) error {
 	}
 	return queueRun(tx, Run{
 		ID: p.RunID, SessionID: s.ID, MessageID: p.MessageID,
-		Trigger: TriggerMessage, Actor: p.Actor, Model: s.Model,
+		Trigger: TriggerMessage, Actor: p.Actor, Model: s.Model, Origin: byOperator,
 	})
 }
 

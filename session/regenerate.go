@@ -32,7 +32,7 @@ type EffectInfo struct {
 // fresh run is queued. No message row is created or changed.
 func (m *Manager) Regenerate(ctx context.Context, q Act, id ID, mid MessageID, req RegenerateRequest) (Receipt, error) {
 	return m.ask(ctx, q, id, func(tx Tx, s Session, st Status) (Receipt, error) {
-		return m.regenerate(tx, q.Actor, s, st, mid, req, Origin{})
+		return m.regenerate(tx, q.Actor, s, st, mid, req, byOperator)
 	})
 }
 
@@ -146,7 +146,7 @@ func effectsOf(tx ReadTx, messages []Message) ([]EffectInfo, error) {
 // Nothing that was committed is run again; the rows behind it are superseded.
 func (m *Manager) Resume(ctx context.Context, q Act, id ID, rid RunID) (Receipt, error) {
 	return m.ask(ctx, q, id, func(tx Tx, s Session, st Status) (Receipt, error) {
-		return m.resume(tx, q.Actor, s, st, rid, Origin{})
+		return m.resume(tx, q.Actor, s, st, rid, byOperator)
 	})
 }
 
@@ -272,7 +272,7 @@ func (m *Manager) Cancel(ctx context.Context, actor string, id ID, rid RunID) (r
 
 // origin is what a run's gates check.
 func (r *Run) origin() replay.Origin {
-	if r.Origin.Verb == 0 {
+	if r.Origin.Operator {
 		return replay.Operator{Actor: r.Actor, Message: string(r.MessageID)}
 	}
 	return replay.Automatic{Verb: r.Origin.Verb, Run: r.Origin.Run}

@@ -186,11 +186,17 @@ type Run struct {
 	Recovery *Recovery `json:"recovery,omitempty"` // of a failed run
 }
 
-// Origin is replay.Origin as it is stored: by an operator where Verb is 0, else automatic.
+// Origin is replay.Origin as it is stored. The zero value lets no request out.
 type Origin struct {
+	// Operator: a person, or a program that acts for one, asked for this run.
+	Operator bool `json:"operator,omitempty"`
+	// Verb and Run are those of replay.Automatic, where nobody did.
 	Verb replay.Verb        `json:"verb,omitempty"`
 	Run  replay.RunEvidence `json:"run,omitzero"`
 }
+
+// byOperator is the origin of what a person has asked for.
+var byOperator = Origin{Operator: true}
 
 // Failure is what a failed run stores and the message wire shows.
 type Failure struct {

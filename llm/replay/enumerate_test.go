@@ -164,7 +164,7 @@ func visible(s string) string { return strings.ReplaceAll(s, "0", "") }
 
 // TestEveryShortStream runs the gate and the transaction over every sequence of up to four
 // events (or -length) and every end, under every hold policy, and compares with the second opinion.
-// F03–F07, F12–F14, F47, F48, F51–F54, F61; N01–N09, N16, N25, N84.
+// F03–F07, F12–F14, F21, F47, F48, F51–F54, F61; N01–N09, N16, N25, N84.
 func TestEveryShortStream(t *testing.T) {
 	holds := []replay.Hold{{}, {Mode: replay.HoldWhole}, {Mode: replay.HoldFirstBlock},
 		{Mode: replay.HoldBytes, Bytes: 6}, {Mode: replay.HoldFor, For: time.Hour}}

@@ -182,8 +182,13 @@ func (v Verb) String() string {
 	return ""
 }
 
-// MarshalText writes the verb's name.
-func (v Verb) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
+// MarshalText writes the verb's name. What is no verb is an error.
+func (v Verb) MarshalText() ([]byte, error) {
+	if s := v.String(); s != "" || v == 0 {
+		return []byte(s), nil
+	}
+	return nil, fmt.Errorf("unknown verb %d", uint8(v))
+}
 
 // UnmarshalText reads a verb's name; the empty text is no verb.
 func (v *Verb) UnmarshalText(b []byte) error {

@@ -169,6 +169,7 @@ export interface NewSession {
 }
 
 export interface Origin {
+  operator?: boolean;
   run?: RunEvidence;
   verb?: string;
 }

@@ -1,0 +1,11 @@
+package session
+
+import "context"
+
+// RegenerateAs takes the path of Regenerate with an origin of its own, as whatever repeats a
+// run by itself does.
+func (m *Manager) RegenerateAs(ctx context.Context, q Act, id ID, mid MessageID, origin Origin) (Receipt, error) {
+	return m.ask(ctx, q, id, func(tx Tx, s Session, st Status) (Receipt, error) {
+		return m.regenerate(tx, q.Actor, s, st, mid, RegenerateRequest{}, origin)
+	})
+}
