@@ -45,6 +45,7 @@ func (m *Manager) dispatchLoop() {
 				m.cfg.Log.Error("sweep", "error", err)
 			}
 		case <-m.accept.Done():
+			m.runs.Done()
 			m.keepLeases()
 			return
 		}
