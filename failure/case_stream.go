@@ -13,6 +13,7 @@ type recorded struct {
 	content bool   // something an observer would count as output
 	finish  string // why the model stopped: the answer is complete, whatever frames are missing
 	failed  string // the frame that reports an error
+	event   string // and its name
 }
 
 // stream classifies recorded frames: an error that one of them reports, a stop reason that is
@@ -24,6 +25,9 @@ func (c *Case) stream(f Facts, h http.Header) *Failure {
 		r.add(frame.Event, frame.Data)
 	}
 	if r.failed != "" {
+		if strings.HasSuffix(r.event, "Exception") && h.Get("X-Amzn-Errortype") == "" {
+			h.Set("X-Amzn-Errortype", r.event) // an AWS event's name is its error's type
+		}
 		return fromStream(f, h, []byte(r.failed))
 	}
 	if row := lookup(r.finish, "google", PhaseStream); row != nil && r.finish != "" {
@@ -49,8 +53,8 @@ func (r *recorded) add(event, data string) {
 	}
 	resp := n.get("response")
 	if e := n.get("error"); e != nil && e.kind != kindNull || kind == "error" || kind == "response.failed" ||
-		resp.str("status") == "failed" || strings.HasSuffix(kind, "Exception") || n.str("base_resp") != "" {
-		r.failed = data
+		resp.str("status") == "failed" || strings.HasSuffix(kind, "Exception") || n.str("object") == "error" || minimaxFailed(n.get("base_resp")) {
+		r.failed, r.event = data, event
 	}
 	switch kind {
 	case "response.completed":
@@ -96,4 +100,10 @@ func (r *recorded) stop(reason string) {
 	if reason != "" {
 		r.finish = reason
 	}
+}
+
+// minimaxFailed reports whether the status that MiniMax puts beside everything is a failure's.
+func minimaxFailed(base *node) bool {
+	code := base.str("status_code")
+	return code != "" && code != "0"
 }

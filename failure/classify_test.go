@@ -434,7 +434,7 @@ func hostile() []string {
 // TestImmutable: F34. The same answer gives the same failure; what is handed in stays as it
 // is; a failure survives its JSON.
 func TestImmutable(t *testing.T) {
-	for _, c := range readCases(t) {
+	for _, c := range readCases(t, recordedCases) {
 		one, _ := c.Classify()
 		two, _ := c.Classify()
 		if one.cause != nil {
@@ -457,7 +457,7 @@ func TestImmutable(t *testing.T) {
 // FuzzFromResponse: nothing that a server can send makes it panic, hang or break its bounds,
 // and no class is retryable that is none.
 func FuzzFromResponse(f *testing.F) {
-	for _, c := range readCases(f) {
+	for _, c := range readCases(f, recordedCases) {
 		if c.Body != nil {
 			f.Add(c.Status, "Retry-After", "3", []byte(*c.Body))
 		}

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -77,24 +79,36 @@ func docs(t *testing.T) []byte {
 		row(code(c.String()), retry, means, does, can)
 	}
 
-	cases, right, open, openRight := 0, 0, 0, 0
-	for _, c := range readCases(t) {
-		ok := c.right()
-		if c.Ambiguous {
-			open++
-			if ok {
-				openRight++
+	table("Score", "Class, eligibility and wait must all be right. *Recorded* failures (`failure/testdata/cases.jsonl`) came from real providers; *further* ones\n"+
+		"(`failure/testdata/further.jsonl`) are written after their documentation and clients. Ambiguous cases have more than one fair answer.",
+		"provider", "recorded, unambiguous", "recorded, ambiguous", "further, unambiguous", "further, ambiguous")
+	scores, all := make(map[string]*[4]tally), &[4]tally{}
+	for i, file := range []string{recordedCases, furtherCases} {
+		for _, c := range readCases(t, file) {
+			column := 2 * i
+			if c.Ambiguous {
+				column++
 			}
-		} else {
-			cases++
-			if ok {
-				right++
+			if scores[c.Provider] == nil {
+				scores[c.Provider] = &[4]tally{}
 			}
+			ok := c.right()
+			scores[c.Provider][column].add(ok)
+			all[column].add(ok)
 		}
 	}
-	table("Score", "Recorded failures of real providers in `failure/testdata/cases.jsonl`: class, eligibility and wait must all be right.", "cases", "right", "of")
-	row("unambiguous", fmt.Sprint(right), fmt.Sprint(cases))
-	row("ambiguous", fmt.Sprint(openRight), fmt.Sprint(open))
+	score := func(provider string, s *[4]tally) {
+		row(provider, s[0].String(), s[1].String(), s[2].String(), s[3].String())
+	}
+	for _, provider := range slices.Sorted(maps.Keys(scores)) {
+		score(provider, scores[provider])
+	}
+	score("**all**", all)
+
+	table("Vendors", "Whose rows apply: by the endpoint's host, else by the configured name, whose separators and letter case don't count. A vendor's\nfamily lends it its rows.", "vendor", "family", "names", "hosts")
+	for _, r := range vendorRows {
+		row(r.vendor, r.parent, r.names, r.hosts)
+	}
 
 	table("Statuses", "By themselves. 404 and 410 are `model_not_found` where the words are about a model; other 4xx are `invalid_request`, other 5xx\n`server_error`. An HTML page goes by its status alone.", "status", "vendor", "class", "source")
 	for _, r := range statusRows {

@@ -112,12 +112,31 @@ func (e *evidence) headerWaits(h http.Header, inBody bool) {
 			e.after(d, "retry-after", false)
 		} else if t, ok := parseStamp(v, time.UTC); ok {
 			e.until(t, "retry-after")
+		} else {
+			for part := range strings.SplitSeq(v, ",") { // a proxy joined two headers
+				if d, ok := parseNumber(part, time.Second); ok {
+					e.after(d, "retry-after", false)
+				}
+			}
 		}
 	}
-	for _, k := range slices.Sorted(maps.Keys(h)) { // in order, so that ties have one winner
+	keys := slices.Sorted(maps.Keys(h)) // in order, so that ties have one winner
+	for _, k := range keys {
 		e.resetHeader(h, k, inBody)
 	}
+	if len(e.waits) > 0 || e.status != http.StatusTooManyRequests {
+		return
+	}
+	for _, k := range keys {
+		// The only window of a 429, though nobody says how much of it is left.
+		if lower := strings.ToLower(k); strings.HasSuffix(lower, "ratelimit-reset") && h.Get(remaining(lower)) == "" {
+			e.resetValue(h.Get(k), lower)
+		}
+	}
 }
+
+// remaining is the name of the header beside a reset header.
+func remaining(reset string) string { return strings.Replace(reset, "reset", "remaining", 1) }
 
 // resetHeader reads one reset header of a bucket. A bucket binds only where it is empty.
 func (e *evidence) resetHeader(h http.Header, key string, inBody bool) {
@@ -144,7 +163,7 @@ func (e *evidence) resetHeader(h http.Header, key string, inBody bool) {
 			e.after(d, base+"-reset-after-seconds", false)
 		}
 	case strings.Contains(lower, "ratelimit-reset"):
-		if remaining := strings.Replace(lower, "reset", "remaining", 1); h.Get(remaining) == "0" {
+		if h.Get(remaining(lower)) == "0" {
 			e.resetValue(h.Get(key), lower)
 		}
 	case lower == "x-ratelimit-timeremaining":
@@ -152,11 +171,7 @@ func (e *evidence) resetHeader(h http.Header, key string, inBody bool) {
 			e.after(d, lower, false)
 		}
 	case lower == "ratelimit":
-		r, okR := parameter(h.Get(key), "r")
-		t, okT := parameter(h.Get(key), "t")
-		if d, ok := parseNumber(t, time.Second); okR && okT && ok && r == "0" {
-			e.after(d, lower, false)
-		}
+		e.policies(h.Get(key), lower)
 	}
 }
 
@@ -178,7 +193,23 @@ func (e *evidence) resetValue(v, source string) {
 	}
 }
 
-// parameter reads a parameter of a structured header ("default";r=0;t=50).
+// policies reads a RateLimit header: a list of policies ("burst";r=0;t=50, "day";r=9;t=8000) or,
+// in its older form, the parts of one (limit=10, remaining=0, reset=50).
+func (e *evidence) policies(v, source string) {
+	left, until := "r", "t"
+	if strings.Contains(v, "reset=") {
+		v, left, until = strings.ReplaceAll(v, ",", ";"), "remaining", "reset"
+	}
+	for policy := range strings.SplitSeq(v, ",") {
+		r, _ := parameter(policy, left)
+		t, _ := parameter(policy, until)
+		if d, ok := parseNumber(t, time.Second); ok && r == "0" {
+			e.after(d, source, false)
+		}
+	}
+}
+
+// parameter reads a parameter of a structured header.
 func parameter(v, name string) (string, bool) {
 	for p := range strings.SplitSeq(v, ";") {
 		if k, val, ok := strings.Cut(strings.TrimSpace(p), "="); ok && k == name {

@@ -13,7 +13,7 @@ var leads = [...]string{"regain access on ", "reset at ", "resets at ", "reset o
 
 	"try again in ", "retry in ", "retry after ", "try again after ", "reset after ", "resets in ", "reset in ",
 	"resets after ", "wait for ", "please wait ", "or wait ", "wait at least ", "available in ", "available again in ",
-	"retry your request after ", "refresh in ", "resume in "}
+	"retry your request after ", "refresh in ", "resume in ", "replenished in "}
 
 const dateLeads = 14
 
@@ -74,8 +74,37 @@ func leadingDuration(s string) (time.Duration, bool) {
 	for _, skip := range [...]string{"about ", "at least ", "approximately ", "another ", "~"} {
 		s = strings.TrimPrefix(s, skip)
 	}
+	if d, ok := clockDuration(s); ok {
+		return d, true
+	}
 	d, n := scanDuration(s)
 	return d, n > 0
+}
+
+// clockDuration reads a duration written as a clock, hours first: 02:30:15, 1.02:30:15 with days.
+func clockDuration(s string) (time.Duration, bool) {
+	end := 0
+	for end < len(s) && (isDigit(s[end]) || s[end] == ':' || s[end] == '.') {
+		end++
+	}
+	s = strings.TrimRight(s[:end], ".")
+	parts := strings.Split(s, ":")
+	if len(parts) != 3 || len(parts[1]) != 2 || len(parts[2]) < 2 {
+		return 0, false
+	}
+	days, hours, ok := strings.Cut(parts[0], ".")
+	if !ok {
+		days, hours = "0", parts[0]
+	}
+	var total time.Duration
+	for i, unit := range [...]time.Duration{24 * time.Hour, time.Hour, time.Minute, time.Second} {
+		d, ok := parseNumber([...]string{days, hours, parts[1], parts[2]}[i], unit)
+		if !ok {
+			return 0, false
+		}
+		total = min(total+d, maxWait)
+	}
+	return total, true
 }
 
 // scanDuration adds up the leading numbers that have a unit, and returns how many bytes of s

@@ -75,6 +75,7 @@ type textRow struct {
 
 var textRows = []textRow{
 	{"certificate", transportCertificate, Network, nodeErr},
+	{"certification path", transportCertificate, Network, "https://docs.oracle.com/javase/8/docs/api/java/security/cert/CertPathBuilderException.html"},
 	{"self signed", transportCertificate, Network, nodeErr},
 	{"self_signed", transportCertificate, Network, nodeErr},
 	{"self-signed", transportCertificate, Network, nodeErr},
@@ -170,12 +171,30 @@ func broken(c Class, kind string, phase Phase) Class {
 // textUnknown is the rule for the text of a transport's error that no row knows.
 const textUnknown = "text"
 
+// causeLeads begin the line of an error's text that names what is behind it, in lower case.
+var causeLeads = [...]string{"[cause]: ", "cause: ", "caused by: "}
+
+// cause is the line of an error's text that tells most: the last that names a cause, else the
+// first. What else follows is a stack.
+func cause(text string) string {
+	first, rest, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	for line := range strings.Lines(rest) {
+		line = strings.TrimSpace(line)
+		for _, lead := range causeLeads {
+			if len(line) > len(lead) && strings.EqualFold(line[:len(lead)], lead) {
+				first = line[len(lead):]
+			}
+		}
+	}
+	return first
+}
+
 // fromTransportText classifies the text of a client's transport error, where its type is
-// lost. Only its first line counts: what follows is a stack.
+// lost.
 func fromTransportText(f Facts, text string) *Failure {
 	e := gather(&f, nil)
 	e.raw = text
-	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	line := cause(text)
 	e.text(line, "", 0)
 	out := f.fail()
 	var v verdict
@@ -186,6 +205,8 @@ func fromTransportText(f Facts, text string) *Failure {
 			v = verdict{class: s.class, rule: s.id(), source: s.source}
 		} else if q, k, ok := quotedTransport(l.message, f.Phase); ok {
 			v, kind = q, k
+		} else if w := deny(l.folded(), false); w != nil {
+			v = verdict{class: w.class, rule: w.id(), source: w.source}
 		}
 	}
 	if v.rule == "" {

@@ -42,6 +42,7 @@ var commonCodes = []codeRow{
 	{"", "rate_limited", RateLimited, strong, "", mistralErrors},
 	{"", "rate_limit", RateLimited, strong, "", openaiErrors},
 	{"", "too_many_requests", RateLimited, strong, "", openaiErrors},
+	{"openai", "resource_unavailable", Overloaded, strong, "", "https://platform.openai.com/docs/guides/flex-processing"},
 	{"", "requests", RateLimited, weak, "", openaiErrors},
 	{"", "tokens", RateLimited, weak, "", openaiErrors},
 	{"", "response.failed", ServerError, weak, PhaseStream, responsesErrors},
@@ -188,7 +189,8 @@ var commonCodes = []codeRow{
 
 	// Finish reasons of chat completions.
 	{"", "error", ServerError, weak, PhaseStream, "https://openrouter.ai/docs/api-reference/errors"},
-	{"", "network_error", StreamInterrupted, strong, PhaseStream, zhipuErrors},
+	{"", "network_error", StreamInterrupted, strong, PhaseStream, "https://docs.bigmodel.cn/api-reference"},
+	{"zhipu", "network_error", ServerError, strong, PhaseStream, "https://docs.bigmodel.cn/api-reference"},
 	{"", "sensitive", ContentFiltered, strong, PhaseStream, zhipuErrors},
 	{"", "insufficient_system_resource", Overloaded, strong, PhaseStream, "https://api-docs.deepseek.com/api/create-chat-completion"},
 	{"", "model_context_window_exceeded", ContextOverflow, strong, PhaseStream, anthropicErrors},

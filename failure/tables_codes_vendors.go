@@ -116,6 +116,9 @@ var vendorCodes = []codeRow{
 	{"", "team_model_access_denied", PermissionDenied, strong, "", "https://docs.litellm.ai/docs/proxy/virtual_keys"},
 	{"", "throttling_error", RateLimited, strong, "", "https://docs.litellm.ai/docs/proxy/users"},
 
+	// IBM watsonx.
+	{"", "token_quota_reached", QuotaExhausted, strong, "", "https://cloud.ibm.com/apidocs/watsonx-ai"},
+
 	// Local servers.
 	{"", "exceed_context_size_error", ContextOverflow, strong, "", llamaErrors},
 	{"", "unavailable_error", Overloaded, strong, "", llamaErrors},
@@ -131,6 +134,11 @@ var vendorCodes = []codeRow{
 	{"", "wrong_api_key", AuthFailed, strong, "", "https://docs.cerebras.ai/support/error"},
 	{"xai", "permission-denied", PermissionDenied, weak, "", "https://docs.x.ai/docs/key-information/debugging"},
 	{"xai", "personal-team-blocked:spending-limit", SpendLimitExceeded, strong, "", "https://docs.x.ai/docs/key-information/debugging"},
+
+	// Cloudflare's Workers AI.
+	{"cloudflare", "3036", QuotaExhausted, strong, "", "https://developers.cloudflare.com/workers-ai/platform/errors/"},
+	{"cloudflare", "3040", Overloaded, strong, "", "https://developers.cloudflare.com/workers-ai/platform/errors/"},
+	{"cloudflare", "4006", QuotaExhausted, strong, "", "https://developers.cloudflare.com/workers-ai/platform/errors/"},
 
 	// Cloudflare's problem documents.
 	{"", "connection_timeout", Timeout, strong, "", cloudflare},

@@ -52,6 +52,7 @@ type statusRow struct {
 }
 
 var statusRows = []statusRow{
+	{"bedrock", 424, ServerError, bedrockErrors},
 	{"groq", 498, Overloaded, "https://console.groq.com/docs/errors"},
 	{"", 401, AuthFailed, statusSource},
 	{"", 402, QuotaExhausted, statusSource},

@@ -15,9 +15,13 @@ import (
 // TestClassifyRecorded pipes every recorded failure through the verb: one line each, in order,
 // with the members that it promises and the class that is right.
 func TestClassifyRecorded(t *testing.T) {
-	recorded, err := os.ReadFile("../../failure/testdata/cases.jsonl")
-	if err != nil {
-		t.Fatal(err)
+	var recorded []byte
+	for _, file := range []string{"cases", "further"} {
+		b, err := os.ReadFile("../../failure/testdata/" + file + ".jsonl")
+		if err != nil {
+			t.Fatal(err)
+		}
+		recorded = append(recorded, b...)
 	}
 	r := newHome(t).with(t.Context(), string(recorded), nil, "classify")
 	r.want(t, exitDone)
