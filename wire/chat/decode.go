@@ -28,7 +28,7 @@ type decoder struct {
 
 // chunk holds the spans of one frame's fields that we look at.
 type chunk struct {
-	id, model, object, kind, choices, usage, groq, failure []byte
+	id, model, object, kind, choices, usage, groq, failure, base []byte
 }
 
 // Decode appends the frame's events.
@@ -96,14 +96,32 @@ func (d *decoder) frame(dst []llm.Event, f sse.Frame) ([]llm.Event, error) {
 			c.groq = v
 		case "error":
 			c.failure = v
+		case "base_resp":
+			c.base = v
 		}
 		return nil
 	}); err != nil {
 		return dst, err
 	}
-	failed := !scan.Empty(c.failure) && string(c.failure) != "false" ||
+	refused, err := minimaxRefused(c.base)
+	if err != nil {
+		return dst, err
+	}
+	failed := refused || !scan.Empty(c.failure) && string(c.failure) != "false" ||
 		string(c.object) == `"error"` || string(c.kind) == `"error"`
 	return d.chunk(dst, &c, data, failed)
+}
+
+// minimaxRefused reports whether the status that MiniMax puts beside every answer is a failure's.
+func minimaxRefused(base []byte) (bad bool, err error) {
+	if len(base) == 0 || base[0] != '{' {
+		return false, nil
+	}
+	err = scan.Fields(base, func(name, v []byte) error {
+		bad = bad || string(name) == "status_code" && scan.Int(v) != 0
+		return nil
+	})
+	return bad, err
 }
 
 func (d *decoder) chunk(dst []llm.Event, c *chunk, data []byte, failed bool) ([]llm.Event, error) {
