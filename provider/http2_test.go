@@ -46,6 +46,9 @@ func TestHTTP2(t *testing.T) {
 		{"RST_STREAM with PROTOCOL_ERROR", frame(3, 0, 1, code(protocolError)), failure.Network, "http2_reset", llm.MaybeAccepted},
 		{"RST_STREAM after the headers", append(frame(1, 4, 1, headers), frame(3, 0, 1, code(refusedStream))...),
 			failure.Network, "http2_refused", llm.Refused},
+		{"GOAWAY after the headers, then the end", append(frame(1, 4, 1, headers), frame(7, 0, 0, code(1, calm))...),
+			failure.StreamInterrupted, "http2_goaway", llm.MaybeAccepted},
+		{"the end after the headers", frame(1, 4, 1, headers), failure.StreamInterrupted, "eof", llm.MaybeAccepted},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			server, _ := tlsServer(t, nil) // for its certificate
