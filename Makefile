@@ -4,7 +4,7 @@
 
 NESTED    := conformance web/gen
 TESTED     = $(shell go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | grep -v '/e2e')
-FUZZTIME  ?= 20s
+FUZZTIME  ?= 2m
 STATICCHECK = go tool -modfile=$(CURDIR)/.ci/tools/go.mod staticcheck
 
 .PHONY: run test check unit conformance page e2e bench golden generate fuzz setup
@@ -55,9 +55,11 @@ golden:
 generate: web/node_modules/.package-lock.json
 	go generate ./...
 
+# Each parser's fuzzer in turn, for FUZZTIME.
 fuzz:
 	set -e; for p in $$(grep -rl --include='*_test.go' --exclude-dir=node_modules --exclude-dir=conformance '^func Fuzz' . | xargs -n1 dirname | sort -u); do \
-		for f in $$(go test -list '^Fuzz' $$p | grep '^Fuzz'); do \
+		names=$$(go test -list '^Fuzz' $$p); \
+		for f in $$(echo "$$names" | grep '^Fuzz'); do \
 			go test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) $$p; \
 		done; \
 	done
