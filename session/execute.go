@@ -93,8 +93,11 @@ func (m *Manager) dispatch() error {
 			next, err = tx.QueuedRuns(m.cfg.ConcurrentRuns - running)
 			return err
 		})
-		if err != nil || len(next) == 0 {
+		if err != nil {
 			return err
+		}
+		if len(next) == 0 {
+			return m.park()
 		}
 		for _, r := range next {
 			r, err := m.claim(r)
@@ -108,6 +111,65 @@ func (m *Manager) dispatch() error {
 		}
 	}
 	return nil
+}
+
+// park leaves what found no slot to the operator, where the configuration says so.
+func (m *Manager) park() error {
+	if !m.cfg.OperatorStarts {
+		return nil
+	}
+	return m.update(m.accept, Soft, func(tx Tx) error {
+		runs, err := tx.QueuedRuns(0)
+		if err != nil {
+			return err
+		}
+		for _, r := range runs {
+			r.Parked = true
+			if err := tx.PutRun(r, Queued, r.Generation); err != nil {
+				return err
+			}
+			if err := emitRun(tx, r); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// StartRun lets a parked run start as soon as a slot is free. Where none is, it is parked
+// again.
+func (m *Manager) StartRun(ctx context.Context, actor string, id ID, rid RunID) (r Run, err error) {
+	err = m.update(ctx, Full, func(tx Tx) error {
+		if r, err = tx.Run(rid); err != nil {
+			return err
+		}
+		if r.SessionID != id {
+			return ErrNotFound
+		}
+		if r.State != Queued || !r.Parked {
+			return &Refusal{Code: CodeConflict, Message: fmt.Sprintf("The run is %s: it does not wait to be started.", r.State)}
+		}
+		running, _, err := tx.CountRuns()
+		if err != nil {
+			return err
+		}
+		if running >= m.cfg.ConcurrentRuns {
+			return &Refusal{Code: CodeRateLimited, Message: "No slot is free. Stop a run, or wait for one to end.",
+				Details: map[string]any{"resource": "concurrent_runs", "limit": m.cfg.ConcurrentRuns, "count": running}}
+		}
+		r.Parked = false
+		if err := tx.PutRun(r, Queued, r.Generation); err != nil {
+			return err
+		}
+		if err := audit(tx, actor, "start run", id, rid, ""); err != nil {
+			return err
+		}
+		return emitRun(tx, r)
+	})
+	if err == nil {
+		kick(m.wake)
+	}
+	return r, err
 }
 
 // claim takes a queued run for this node under a new generation.

@@ -24,13 +24,16 @@ type Models interface {
 
 // Config is how a Manager behaves. Model is required; zero limits have the defaults below.
 type Config struct {
-	Version         string
-	Rehearsal       bool   // told to observers: no provider key is configured
-	Model           string // of a session that names none
-	System          string // system prompt of a session that has none
-	ConcurrentRuns  int    // over all sessions; 0: every run stays queued
-	MaxSteps        int    // default 50
-	MaxOutputTokens int    // of each reply; 0: the provider's default
+	Version        string
+	Rehearsal      bool   // told to observers: no provider key is configured
+	Model          string // of a session that names none
+	System         string // system prompt of a session that has none
+	ConcurrentRuns int    // over all sessions; 0: every run stays queued
+	// OperatorStarts: a run that finds no slot free waits for the operator to start it; else it
+	// starts by itself, in order of arrival.
+	OperatorStarts  bool
+	MaxSteps        int // default 50
+	MaxOutputTokens int // of each reply; 0: the provider's default
 	Hold            replay.Hold
 	Policy          recovery.Policy
 	Tools           []agent.Tool

@@ -19,4 +19,5 @@ const (
 	CodeEffectsNotConfirmed = "effects_not_confirmed"
 	CodeIdempotency         = "idempotency_mismatch"
 	CodeUnavailable         = "unavailable"
+	CodeRateLimited         = "rate_limited"
 )

@@ -296,6 +296,38 @@ func TestCap(t *testing.T) {
 	}
 }
 
+// K-028: where the configuration says so, what found no slot waits for the operator.
+func TestOperatorStarts(t *testing.T) {
+	release := make(chan struct{})
+	gate := &tool{name: "wait", run: func(ctx context.Context) error { <-release; return nil }}
+	w := newWorld(t, call("", "wait", "c1"), say("one"), say("two"))
+	w.cfg.ConcurrentRuns, w.cfg.OperatorStarts = 1, true
+	w.cfg.Tools = []agent.Tool{gate}
+	w.start()
+	first := w.post("first")
+	s, err := w.m.CreateSession(t.Context(), "ann", session.NewSession{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.id = s.ID
+	o := w.watch("")
+	defer o.stop()
+	second := w.post("second")
+	o.until(func(e session.Event) bool { return e.Type == session.EventRun && e.Run.Parked })
+	_, err = w.m.StartRun(t.Context(), "ann", w.id, second.RunID)
+	refused(t, err, session.CodeRateLimited)
+	close(release)
+	w.ended(first.RunID)
+	w.sent(2)
+	if _, err := w.m.StartRun(t.Context(), "ann", w.id, second.RunID); err != nil {
+		t.Fatal(err)
+	}
+	w.ended(second.RunID)
+	_, err = w.m.StartRun(t.Context(), "ann", w.id, second.RunID)
+	refused(t, err, session.CodeConflict)
+	w.sent(3)
+}
+
 // K-048, K-049, F44: a run ends at its step limit, and says so.
 func TestMaxSteps(t *testing.T) {
 	w := newWorld(t, call("", "clock", "c"))

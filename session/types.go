@@ -172,6 +172,8 @@ type Run struct {
 	// Steps counts the committed steps, and Requests those of the step that is not.
 	Steps    int `json:"steps"`
 	Requests int `json:"requests"`
+	// Parked: the run waits for the operator to start it, because the cap was reached.
+	Parked bool `json:"parked,omitempty"`
 	// CancelRequested is set before a cancel is acknowledged; CancelledBy names who asked.
 	CancelRequested bool   `json:"cancel_requested,omitempty"`
 	CancelledBy     string `json:"cancelled_by,omitempty"`

@@ -8,13 +8,13 @@ import (
 )
 
 const runColumns = `id, session_id, message_id, state, trigger, continues, actor, model, origin,
-generation, claims, owner, lease_until, steps, requests, cancel_requested, cancelled_by,
+generation, claims, owner, lease_until, steps, requests, parked, cancel_requested, cancelled_by,
 queued_at, started_at, ended_at, reason, failure, recovery`
 
 func runFields(r *session.Run) []any {
 	return []any{&r.ID, &r.SessionID, &r.MessageID, word[session.RunState]{&r.State, runStates},
 		word[session.Trigger]{&r.Trigger, triggers}, &r.Continues, &r.Actor, &r.Model, asJSON(&r.Origin),
-		&r.Generation, &r.Claims, &r.Owner, &r.LeaseUntil, &r.Steps, &r.Requests, &r.CancelRequested,
+		&r.Generation, &r.Claims, &r.Owner, &r.LeaseUntil, &r.Steps, &r.Requests, &r.Parked, &r.CancelRequested,
 		&r.CancelledBy, &r.QueuedAt, &r.StartedAt, &r.EndedAt, &r.Reason, asJSON(&r.Failure),
 		asJSON(&r.Recovery)}
 }
@@ -31,7 +31,7 @@ func (r *reader) LastRun(id session.ID) (session.Run, error) {
 
 func (r *reader) QueuedRuns(limit int) ([]session.Run, error) {
 	return list(r, runFields, `SELECT `+runColumns+` FROM runs
-WHERE state = 'queued' ORDER BY queued_at, id LIMIT $1`, atMost(limit))
+WHERE state = 'queued' AND NOT parked ORDER BY queued_at, id LIMIT $1`, atMost(limit))
 }
 
 func (r *reader) RunningRuns() ([]session.Run, error) {
@@ -52,7 +52,7 @@ func (t *tx) InsertRun(r session.Run) error {
 	}
 	err := t.change(`INSERT INTO runs (`+runColumns+`, number)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20,
-$21, $22, $23, (SELECT COALESCE(MAX(number), 0) + 1 FROM runs WHERE session_id = $2))
+$21, $22, $23, $24, (SELECT COALESCE(MAX(number), 0) + 1 FROM runs WHERE session_id = $2))
 ON CONFLICT DO NOTHING`, runFields(&r)...)
 	if !errors.Is(err, session.ErrLost) {
 		return err
@@ -75,11 +75,11 @@ func (t *tx) PutRun(r session.Run, expect session.RunState, generation int64) er
 	}
 	return t.change(`UPDATE runs SET state = $4, origin = $5, generation = $6, claims = $7, owner = $8,
 lease_until = $9, steps = $10, requests = $11, cancel_requested = $12, cancelled_by = $13,
-started_at = $14, ended_at = $15, reason = $16, failure = $17, recovery = $18
+started_at = $14, ended_at = $15, reason = $16, failure = $17, recovery = $18, parked = $19
 WHERE id = $1 AND state = $2 AND generation = $3`,
 		r.ID, expect, generation, word[session.RunState]{&r.State, runStates}, asJSON(&r.Origin),
 		r.Generation, r.Claims, r.Owner, r.LeaseUntil, r.Steps, r.Requests, r.CancelRequested,
-		r.CancelledBy, r.StartedAt, r.EndedAt, r.Reason, asJSON(&r.Failure), asJSON(&r.Recovery))
+		r.CancelledBy, r.StartedAt, r.EndedAt, r.Reason, asJSON(&r.Failure), asJSON(&r.Recovery), r.Parked)
 }
 
 func (t *tx) ExtendLeases(owner string, until session.Time) error {

@@ -237,6 +237,12 @@ func (c *Client) Cancel(ctx context.Context, id session.ID, run session.RunID) (
 	return r, err
 }
 
+// StartRun lets a run start that waits for the operator.
+func (c *Client) StartRun(ctx context.Context, id session.ID, run session.RunID) (r session.Run, err error) {
+	err = c.do(ctx, "POST", ofRun(id, run)+"/start", nil, "", nil, &r)
+	return r, err
+}
+
 // Run reads a run.
 func (c *Client) Run(ctx context.Context, id session.ID, run session.RunID) (r session.Run, err error) {
 	err = c.do(ctx, "GET", ofRun(id, run), nil, "", nil, &r)

@@ -131,6 +131,9 @@ func (f *fake) SendNow(_ context.Context, actor string, id session.ID, m session
 func (f *fake) Cancel(_ context.Context, actor string, id session.ID, run session.RunID) (session.Run, error) {
 	return f.run, f.call("cancel", actor, id, run)
 }
+func (f *fake) StartRun(_ context.Context, actor string, id session.ID, run session.RunID) (session.Run, error) {
+	return f.run, f.call("start", actor, id, run)
+}
 func (f *fake) Run(_ context.Context, id session.ID, run session.RunID) (session.Run, error) {
 	return f.run, f.call("run", id, run)
 }

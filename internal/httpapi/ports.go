@@ -31,6 +31,8 @@ type Sessions interface {
 	// Cancel gives the run as it is after the request: in a terminal state once the cancel
 	// is acknowledged, or where it had ended before.
 	Cancel(ctx context.Context, actor string, id session.ID, run session.RunID) (session.Run, error)
+	// StartRun lets a parked run start.
+	StartRun(ctx context.Context, actor string, id session.ID, run session.RunID) (session.Run, error)
 	Run(ctx context.Context, id session.ID, run session.RunID) (session.Run, error)
 	Attempts(ctx context.Context, id session.ID, run session.RunID) ([]session.Attempt, error)
 	FindRun(ctx context.Context, run session.RunID) (session.Run, error)

@@ -39,6 +39,7 @@ func (h *Handler) routes() []route {
 
 		{"GET", run, "get-run", "Read a run", 200, to(h, h.getRun)},
 		{"POST", run + "/cancel", "cancel-run", "Cancel a run: 202 until it is acknowledged, 200 with its state when it has ended", 202, orDone(to(h, h.cancel))},
+		{"POST", run + "/start", "start-run", "Start a run that waits for the operator", 202, to(h, h.start)},
 		{"POST", run + "/resume", "resume-run", "Go on after a run's last committed step", 202, to(h, h.resume)},
 		{"GET", run + "/attempts", "list-attempts", "Every attempt of a run, with its failure and decision", 200, to(h, h.attempts)},
 		{"POST", one + "/tool-calls/{call}/resolve", "resolve-call", "Settle a tool call whose outcome nobody knows", 200, to(h, h.resolveCall)},

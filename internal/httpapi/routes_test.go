@@ -57,6 +57,7 @@ func TestCalls(t *testing.T) {
 		{"send now", func() (any, error) { return c.SendNow(ctx, "ses_1", "msg_2") }, "send-now operator ses_1 msg_2", aReceipt},
 		{"run", func() (any, error) { return c.Run(ctx, "ses_1", "run_1") }, "run ses_1 run_1", aRun},
 		{"cancel", func() (any, error) { return c.Cancel(ctx, "ses_1", "run_1") }, "cancel operator ses_1 run_1", aRun},
+		{"start", func() (any, error) { return c.StartRun(ctx, "ses_1", "run_1") }, "start operator ses_1 run_1", aRun},
 		{"attempts", func() (any, error) { return c.Attempts(ctx, "ses_1", "run_1") }, "attempts ses_1 run_1",
 			[]session.Attempt{{ID: "att_1", RunID: "run_1", Number: 1}}},
 		{"resolve", func() (any, error) { return c.ResolveCall(ctx, "ses_1", "call_1", session.MarkDone) }, "resolve operator ses_1 call_1 mark_done",

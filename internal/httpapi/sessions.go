@@ -180,6 +180,10 @@ func (h *Handler) cancel(ctx context.Context, in *runIn) (*cancelOut, error) {
 	return &cancelOut{http.StatusAccepted, run}, nil
 }
 
+func (h *Handler) start(ctx context.Context, in *runIn) (*out[session.Run], error) {
+	return answered(h.o.Sessions.StartRun(ctx, callerOf(ctx).actor, in.SID, in.RID))
+}
+
 func (h *Handler) attempts(ctx context.Context, in *runIn) (*out[AttemptList], error) {
 	list, err := h.o.Sessions.Attempts(ctx, in.SID, in.RID)
 	return answered(AttemptList{listed(list)}, err)

@@ -94,7 +94,8 @@ type Tier2 struct {
 
 // Limits bound what the server does at a time.
 type Limits struct {
-	ConcurrentRuns int `yaml:"concurrent_runs"`
+	ConcurrentRuns int    `yaml:"concurrent_runs"`
+	Queued         string `yaml:"queued"` // auto or operator: who starts what found no slot
 }
 
 // Spend caps cost, in US dollars.
@@ -127,7 +128,7 @@ func Defaults() Config {
 			Unknown:            "never",
 			MaxRequestsPerStep: p.MaxRequests,
 		},
-		Limits: Limits{ConcurrentRuns: 16},
+		Limits: Limits{ConcurrentRuns: 16, Queued: "auto"},
 	}
 }
 
@@ -305,6 +306,9 @@ func (c *Config) validate() error {
 	unavailable("recovery.tier2.max_spend", r.Tier2.MaxSpend != 0, "a limit on slow retries is")
 	if c.Limits.ConcurrentRuns < 0 {
 		bad("limits.concurrent_runs", "want 0 or more; 0 leaves every run queued")
+	}
+	if c.Limits.Queued != "auto" && c.Limits.Queued != "operator" {
+		bad("limits.queued", "want auto or operator")
 	}
 	unavailable("database", c.Database != "", "a database other than the SQLite file is")
 	unavailable("events", c.Events != "", "an event log outside of the process is")

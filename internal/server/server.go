@@ -105,6 +105,7 @@ func Open(ctx context.Context, cfg Config, o Options) (s *Server, err error) {
 		Rehearsal:      s.models.rehearsing(),
 		Model:          cfg.Model(),
 		ConcurrentRuns: cfg.Limits.ConcurrentRuns,
+		OperatorStarts: cfg.Limits.Queued == "operator",
 		Hold:           cfg.Recovery.Hold.replay(),
 		Policy:         cfg.Recovery.policy(),
 		Tools:          []agent.Tool{agent.Clock{}},

@@ -69,6 +69,7 @@ CREATE TABLE runs (
   lease_until      BIGINT NOT NULL,
   steps            BIGINT NOT NULL,
   requests         BIGINT NOT NULL,
+  parked           BOOLEAN NOT NULL,
   cancel_requested BOOLEAN NOT NULL,
   cancelled_by     TEXT NOT NULL,
   queued_at        BIGINT NOT NULL,
@@ -80,7 +81,7 @@ CREATE TABLE runs (
   UNIQUE (session_id, number)
 );
 CREATE UNIQUE INDEX runs_one_active ON runs (session_id) WHERE state IN ('queued', 'running');
-CREATE INDEX runs_queued ON runs (queued_at, id) WHERE state = 'queued';
+CREATE INDEX runs_queued ON runs (queued_at, id) WHERE state = 'queued' AND NOT parked;
 CREATE INDEX runs_running ON runs (id) WHERE state = 'running';
 
 -- An attempt without ended_at is open.

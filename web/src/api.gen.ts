@@ -300,6 +300,7 @@ export interface Run {
   model: string;
   origin: Origin;
   owner?: string;
+  parked?: boolean;
   queued_at: number;
   reason?: string;
   recovery?: Recovery;
