@@ -131,6 +131,10 @@ func Open(ctx context.Context, cfg Config, o Options) (s *Server, err error) {
 	s.api = httpapi.New(httpapi.Options{
 		Sessions: s.sessions, Models: s.models, Auth: s.auth, Page: web.Handler(),
 		Hosts: cfg.hosts(), Log: o.Log,
+		Ready: func(ctx context.Context) error {
+			_, err := s.sessions.System(ctx) // it reads the store
+			return err
+		},
 	})
 	return s, nil
 }
