@@ -55,11 +55,12 @@ golden:
 generate: web/node_modules/.package-lock.json
 	go generate ./...
 
-# Each parser's fuzzer in turn, for FUZZTIME.
+# Each parser's fuzzer in turn, for FUZZTIME. On a busy machine go test takes the end of that time
+# for a failure (golang.org/issue/75804); a real one left its input, which fails again.
 fuzz:
 	set -e; for p in $$(grep -rl --include='*_test.go' --exclude-dir=node_modules --exclude-dir=conformance '^func Fuzz' . | xargs -n1 dirname | sort -u); do \
 		names=$$(go test -list '^Fuzz' $$p); \
 		for f in $$(echo "$$names" | grep '^Fuzz'); do \
-			go test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) $$p; \
+			go test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) $$p || go test -run "^$$f$$" $$p; \
 		done; \
 	done
