@@ -42,6 +42,11 @@ func start(t *testing.T, home string, stdin io.Reader, args ...string) *process 
 	}()
 	t.Cleanup(func() {
 		p.kill()
+		for _, bad := range []string{"panic: ", "fatal error: ", "DATA RACE", "level=ERROR"} {
+			if strings.Contains(p.stderr.String(), bad) {
+				t.Errorf("reprise %s has written %q", args[0], bad)
+			}
+		}
 		if t.Failed() {
 			t.Logf("reprise %s\nstderr: %s", strings.Join(args, " "), p.stderr)
 		}

@@ -195,11 +195,11 @@ func TestFarRetryAfter(t *testing.T) {
 // K-144: a cancel ends a tier 1 wait at once, as cancelled and never as failed, and nothing
 // is sent, then or when the wait would have been over.
 func TestCancelDuringWait(t *testing.T) {
-	const wait = 1500 * time.Millisecond
+	const wait = 5 * time.Second // long enough for a busy machine to cancel in it
 	up := newUpstream(t,
 		script("busy", 0, rehearsal.Take{{Do: rehearsal.Status, Fault: &rehearsal.Fault{Kind: rehearsal.RateLimited, Wait: rehearsal.Duration(wait), Hint: rehearsal.HintMillis}}},
 			rehearsal.Take{say("never")}),
-		script("sentinel", 0, rehearsal.Take{{Do: rehearsal.Wait, For: rehearsal.Duration(2 * wait)}, say("over")}))
+		script("sentinel", 0, rehearsal.Take{{Do: rehearsal.Wait, For: rehearsal.Duration(wait + time.Second)}, say("over")}))
 	s := serve(t, up.config("busy", everyRetry))
 	var cancelled []*observer
 	var runs []session.RunID

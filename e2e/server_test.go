@@ -101,7 +101,12 @@ func serve(t *testing.T, config string, args ...string) *server {
 // start starts the server, again on the same data folder.
 func (s *server) start() {
 	s.t.Helper()
-	s.proc = start(s.t, s.home, nil, append([]string{"serve", "--listen", "127.0.0.1:0"}, s.args...)...)
+	s.listen("127.0.0.1:0")
+}
+
+func (s *server) listen(address string) {
+	s.t.Helper()
+	s.proc = start(s.t, s.home, nil, append([]string{"serve", "--listen", address}, s.args...)...)
 	line := s.proc.stdout.await(s.t, "launch link", func(out string) bool { return strings.HasSuffix(out, "\n") })
 	s.link = strings.TrimSpace(line)
 	base, _, _ := strings.Cut(s.link, "/#")
@@ -119,6 +124,13 @@ func (s *server) restart() {
 	s.t.Helper()
 	s.proc.kill()
 	s.start()
+}
+
+// restartThere is restart at the same address, where others find it again.
+func (s *server) restartThere() {
+	s.t.Helper()
+	s.proc.kill()
+	s.listen(strings.TrimPrefix(s.Base, "http://"))
 }
 
 // stop ends the server in good order.

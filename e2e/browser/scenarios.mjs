@@ -4,7 +4,7 @@ import { AxeBuilder } from '@axe-core/playwright';
 import assert from 'node:assert/strict';
 import { ask, complete, composer, drawn, launch, reply, said, until } from './lib.mjs';
 
-const { link, upstream, texts, executablePath } = JSON.parse(process.argv[2]);
+const { link, upstream, restart, texts, executablePath } = JSON.parse(process.argv[2]);
 const base = new URL(link).origin;
 
 const browser = await launch(executablePath);
@@ -28,12 +28,14 @@ async function requests(model) {
 
 /** The accessibility of what is shown now: light and dark, wide and narrow. */
 async function accessible(page, state) {
-  for (const colorScheme of ['light', 'dark']) {
-    await page.emulateMedia({ colorScheme });
-    for (const width of [1280, 390]) {
-      await page.setViewportSize({ width, height: 800 });
+  for (const width of [1280, 390]) {
+    await page.setViewportSize({ width, height: 800 });
+    for (const colorScheme of ['light', 'dark']) {
+      await page.emulateMedia({ colorScheme });
       await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
-      const { violations } = await new AxeBuilder({ page }).setLegacyMode(true).analyze();
+      const axe = new AxeBuilder({ page }).setLegacyMode(true);
+      if (colorScheme === 'dark') axe.withRules(['color-contrast']); // nothing else depends on it
+      const { violations } = await axe.analyze();
       const found = violations.map((v) => `${v.id}: ${v.help}\n  ${v.nodes.map((n) => `${n.html} ${n.any.map((c) => c.message).join(' ')}`).join('\n  ')}`);
       assert.deepEqual(found, [], `${state}, ${colorScheme}, ${width} px`);
       const sideways = await page.evaluate(() => document.documentElement.scrollWidth > document.documentElement.clientWidth);
@@ -226,6 +228,39 @@ const scenarios = {
     assert.equal(await composer(page).inputValue(), 'one\ntwo', 'the draft is gone');
     await page.reload();
     assert.equal(await composer(page).inputValue(), 'one\ntwo', 'the draft is gone after a reload');
+  },
+
+  async 'a second tab follows the same reply and sees it stopped'(page) {
+    await ask(page, base, 'up/hang-tabs', 'Tabs');
+    await until(page, 'hang-029');
+    const other = await context.newPage();
+    await other.goto(page.url());
+    await until(other, 'hang-029');
+    await stop(other).click();
+    await divider(page).filter({ hasText: 'you stopped it' }).waitFor();
+    await divider(other).filter({ hasText: 'you stopped it' }).waitFor();
+    assert.equal(await drawn(page), texts.hang);
+    assert.equal(await drawn(other), texts.hang);
+    await other.close();
+    assert.equal(await requests('hang-tabs'), 1);
+  },
+
+  async 'the server is killed in the middle of the text: the page comes back and keeps it'(page) {
+    await ask(page, base, 'up/hang-restart', 'Restart');
+    await until(page, 'hang-029');
+    await follows(page, texts.hang);
+    await fetch(restart);
+    await divider(page).filter({ hasText: 'the server was restarted' }).waitFor();
+    await page.getByRole('group', { name: 'What went wrong' }).getByText('text was shown').waitFor();
+    assert.equal(await drawn(page), texts.hang);
+    assert.equal(await stop(page).count(), 0);
+    await accessible(page, 'after a restart');
+    await page.reload();
+    await divider(page).filter({ hasText: 'the server was restarted' }).waitFor();
+    assert.equal(await drawn(page), texts.hang, 'after a reload');
+    assert.equal(await requests('hang-restart'), 1);
+    // The browser itself reports that nobody answered meanwhile.
+    complaints = complaints.filter((c) => !/net::ERR_(CONNECTION_REFUSED|CONNECTION_RESET|INCOMPLETE_CHUNKED_ENCODING|EMPTY_RESPONSE)/.test(c));
   },
 
   async 'hostile text does nothing'(page) {
