@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -115,8 +117,11 @@ func (c *Case) Classify() (*Failure, Answer) {
 
 // FromText classifies an error that a person copied from a terminal or a log, where status,
 // headers and types are lost: as an answer's body, and where that says nothing, as the text of
-// a transport's error.
+// a transport's error. A whole HTTP answer, as curl -i prints it, has kept them.
 func FromText(f Facts, text string) *Failure {
+	if status, h, body, ok := pastedAnswer(text); ok {
+		return FromResponse(f, status, h, []byte(body))
+	}
 	out := FromResponse(f, 0, nil, []byte(text))
 	if out.Class != Unknown {
 		return out
@@ -125,4 +130,25 @@ func FromText(f Facts, text string) *Failure {
 		return t
 	}
 	return out
+}
+
+// pastedAnswer takes a whole HTTP answer apart: status line, headers, a blank line, body.
+func pastedAnswer(text string) (status int, h http.Header, body string, ok bool) {
+	head, body, _ := strings.Cut(strings.TrimSpace(strings.ReplaceAll(text, "\r\n", "\n")), "\n\n")
+	first, rest, _ := strings.Cut(head, "\n")
+	version, reason, _ := strings.Cut(first, " ")
+	code, _, _ := strings.Cut(reason, " ")
+	status, err := strconv.Atoi(code)
+	if !strings.HasPrefix(version, "HTTP/") || err != nil || status < 100 || status > 999 {
+		return 0, nil, "", false
+	}
+	h = make(http.Header)
+	for line := range strings.Lines(rest) {
+		k, v, ok := strings.Cut(line, ":")
+		if !ok {
+			return 0, nil, "", false
+		}
+		h.Add(strings.TrimSpace(k), strings.TrimSpace(v))
+	}
+	return status, h, body, true
 }

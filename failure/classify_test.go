@@ -389,9 +389,50 @@ func TestFromText(t *testing.T) {
 		"httpx.ReadTimeout":       Timeout,
 		"something else entirely": Unknown,
 		"":                        Unknown,
+		"HTTP/1.1 402 Payment Required\r\nServer: nginx\r\n\r\nno": QuotaExhausted,
+		"HTTP/2 529": Overloaded,
+		"HTTP/1.1 503 Service Unavailable\nno header\n\nno": Unknown,
 	} {
 		if out := FromText(Facts{Phase: PhaseOpen, Now: now}, text); out.Class != want {
 			t.Errorf("%q: %v by %q, want %v", text, out.Class, out.Rule, want)
+		}
+	}
+}
+
+// TestPastedAnswer: a whole answer has its headers' word, too.
+func TestPastedAnswer(t *testing.T) {
+	out := FromText(Facts{Provider: "groq", Phase: PhaseOpen, Now: now},
+		"HTTP/2 429 \r\ncontent-type: application/json\r\nretry-after: 20\r\nx-request-id: req_1\r\n\r\n{\"error\":{\"message\":\"slow\",\"code\":\"rate_limit_exceeded\"}}\n")
+	if out.Class != RateLimited || out.NotBefore.Sub(now) != 20*time.Second || out.Hint != "retry-after" || out.RequestID != "req_1" || out.Status != 429 || out.Message != "slow" {
+		t.Errorf("%+v", out)
+	}
+}
+
+// TestBecause: every rule that a failure can have is put into words of its own.
+func TestBecause(t *testing.T) {
+	for rule, want := range map[string]string{
+		"code:any:rate_limited":     "the code or type rate_limited, whoever sends it",
+		"code:zhipu:1305":           "the code or type 1305 as zhipu uses it",
+		"code:any:" + windowDay:     "the " + windowDay,
+		"sentence:any:x: y":         "the complete sentence “x: y”",
+		"sentence:openai:x":         "the complete sentence “x”, which is openai's",
+		"words:key+limit":           "the words “key” and “limit”: no retry would help",
+		"status:429":                "the status 429",
+		"text:econnreset":           "the words of a network library: “econnreset”",
+		"transport:dial":            "what the network did: dial",
+		"first_event_timeout":       "the rule first_event_timeout",
+		"header:" + unifiedStatus:   "the header " + unifiedStatus + " says that the plan's window is spent",
+		"request_limit:of the step": "the rule request_limit:of the step",
+	} {
+		if got := (&Failure{Rule: rule}).Because(); got != want {
+			t.Errorf("%s: %q, want %q", rule, got, want)
+		}
+	}
+	for _, file := range []string{recordedCases, furtherCases} {
+		for _, c := range readCases(t, file) {
+			if out, _ := c.Classify(); strings.HasPrefix(out.Because(), "the rule ") || out.Source == "" {
+				t.Errorf("%s: %q by %q", c.ID, out.Because(), out.Source)
+			}
 		}
 	}
 }

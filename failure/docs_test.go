@@ -66,7 +66,8 @@ func docs(t *testing.T) []byte {
 		"what wraps it; typed details, codes and types; a complete sentence of that very vendor; the status; and last the labels\n" +
 		"that vendors put on anything. Words may deny a retry that a code or a status grants. They never grant one.\n\n" +
 		"To teach Reprise a new failure, add one line to a table in `failure/tables_*.go`, with its source, and run\n" +
-		"`go generate ./failure`.\n")
+		"`go generate ./failure`. `reprise classify --text` says what these tables make of an error that you paste, and\n" +
+		"`reprise classify` what they make of a file of them.\n")
 
 	table("Classes", "*Retryable* means that the same request may pass later with nobody acting. Whether it may be sent again is another question,\nand another package's.",
 		"class", "retryable", "what it means", "what Reprise does", "what you can do")

@@ -53,6 +53,16 @@ func TestRedaction(t *testing.T) {
 		`{"code":%s,"error":%s}`,
 		`{"error":{"message":"Provider returned error","code":400,"metadata":{"raw":%s,"provider_name":%s}},"user_id":%s}`,
 		`{%s:"x"}`,
+		`{"type":%s,"title":%s,"status":503,"detail":%s,"instance":%s}`,
+		`{"base_resp":{"status_code":1008,"status_msg":%s},"trace_id":%s}`,
+		`{"success":false,"errors":[{"code":%s,"message":%s}],"result":%s}`,
+		`{"type":"response.failed","response":{"id":%s,"status":"failed","error":{"code":%s,"message":%s}}}`,
+		`{"type":"error","status":429,"headers":{"x-request-id":%s,"retry-after":%s},"error":{"message":%s}}`,
+		`{"error":{"message":{"detail":[{"msg":%s,"loc":["body",%s],"input":%s}]}}}`,
+		`{"error":{"code":%s,"message":"x","innererror":{"code":%s,"message":%s}}}`,
+		`{"fault":{"faultstring":%s,"detail":{"errorcode":%s}}}`,
+		`{"choices":[{"finish_reason":%s,"delta":{"content":%s}}],"error":{"message":%s}}`,
+		`{"__type":%s,"Message":%s}`,
 		`%s`,
 	}
 	check := func(t *testing.T, out *Failure, tell string) {
