@@ -7,6 +7,29 @@ import (
 	"time"
 )
 
+// silence is how long an observer hears nothing; then it is told so.
+const silence = 15 * time.Second
+
+// viewerLease is how long a viewer counts that has let go of its stream.
+const viewerLease = 150 * time.Second
+
+// AddViewer lets a viewer count for a while that has let go of its stream: a hidden tab renews
+// it every half minute.
+func (m *Manager) AddViewer(ctx context.Context, id ID, viewer string) error {
+	if _, err := m.Session(ctx, id); err != nil {
+		return err
+	}
+	m.hub.lease(id, viewer, time.Now().Add(viewerLease))
+	kick(m.clock)
+	return nil
+}
+
+// RemoveViewer ends a viewer's lease. There need not be one.
+func (m *Manager) RemoveViewer(_ context.Context, id ID, viewer string) error {
+	m.hub.lease(id, viewer, time.Time{})
+	return nil
+}
+
 // listed bounds the sessions of a snapshot: those that changed last. The others are read with
 // Manager.Sessions.
 const listed = 500
@@ -20,17 +43,19 @@ type Watch struct {
 
 // Watch gives f what happens from now on, or from after w.After on, until ctx is done or f
 // fails. It begins with a snapshot unless it could go on after w.After; an observer that is
-// too slow gets a new one. f is called by one goroutine.
-func (m *Manager) Watch(ctx context.Context, w Watch, f func(Frame) error) error {
+// too slow gets a new one. f is called by one goroutine, with what has happened since it
+// returned, or with no frames after 15 s in which nothing did. The frames are shared: f must
+// not change them. It does not keep the slice.
+func (m *Manager) Watch(ctx context.Context, w Watch, f func([]*Frame) error) error {
 	for {
 		sub, missed, ok := m.hub.resume(w.Session, w.After)
 		if !ok {
 			var err error
-			var first Frame
+			var first *Frame
 			if sub, first, err = m.begin(ctx, w.Session); err != nil {
 				return err
 			}
-			missed = []*Frame{&first}
+			missed = []*Frame{first}
 		}
 		err := m.observe(ctx, sub, missed, f)
 		if err != nil {
@@ -41,16 +66,24 @@ func (m *Manager) Watch(ctx context.Context, w Watch, f func(Frame) error) error
 }
 
 // observe returns nil when the observer was too slow.
-func (m *Manager) observe(ctx context.Context, sub *subscriber, frames []*Frame, f func(Frame) error) error {
+func (m *Manager) observe(ctx context.Context, sub *subscriber, frames []*Frame, f func([]*Frame) error) error {
 	defer m.hub.remove(sub)
+	quiet := time.NewTimer(silence)
+	defer quiet.Stop()
 	for {
-		for _, frame := range frames {
-			if err := f(*frame); err != nil {
+		if len(frames) > 0 {
+			if err := f(frames); err != nil {
 				return err
 			}
+			quiet.Reset(silence)
 		}
 		select {
 		case <-sub.ready:
+		case <-quiet.C:
+			if err := f(nil); err != nil {
+				return err
+			}
+			quiet.Reset(silence)
 		case <-m.accept.Done():
 			return ErrClosed
 		case <-ctx.Done():
@@ -65,15 +98,15 @@ func (m *Manager) observe(ctx context.Context, sub *subscriber, frames []*Frame,
 
 // begin subscribes, then reads the state: what happens in between comes again as an event
 // with a revision that the observer has already.
-func (m *Manager) begin(ctx context.Context, id ID) (*subscriber, Frame, error) {
+func (m *Manager) begin(ctx context.Context, id ID) (*subscriber, *Frame, error) {
 	sub, at, output, err := m.hub.subscribe(id)
 	if err != nil {
-		return nil, Frame{}, err
+		return nil, nil, err
 	}
 	snap, err := m.snapshot(ctx, id, output)
 	if err != nil {
 		m.hub.remove(sub)
-		return nil, Frame{}, err
+		return nil, nil, err
 	}
 	e := Event{Type: EventSnapshot, SessionID: id, At: At(time.Now()), Snapshot: snap}
 	if snap.Session != nil {
@@ -82,9 +115,9 @@ func (m *Manager) begin(ctx context.Context, id ID) (*subscriber, Frame, error) 
 	data, err := json.Marshal(e)
 	if err != nil {
 		m.hub.remove(sub)
-		return nil, Frame{}, fmt.Errorf("encode the snapshot: %w", err)
+		return nil, nil, fmt.Errorf("encode the snapshot: %w", err)
 	}
-	return sub, Frame{ID: at, Data: data}, nil
+	return sub, &Frame{ID: at, Data: data}, nil
 }
 
 func (m *Manager) snapshot(ctx context.Context, id ID, output *Output) (*Snapshot, error) {

@@ -196,13 +196,15 @@ func (w *world) watch(after string) *observer {
 	o := &observer{w: w, frames: make(chan session.Frame), cancel: cancel, done: make(chan struct{}), last: after}
 	go func() {
 		defer close(o.done)
-		o.err = w.m.Watch(ctx, session.Watch{Session: w.id, After: after}, func(f session.Frame) error {
-			select {
-			case o.frames <- f:
-				return nil
-			case <-ctx.Done():
-				return ctx.Err()
+		o.err = w.m.Watch(ctx, session.Watch{Session: w.id, After: after}, func(frames []*session.Frame) error {
+			for _, f := range frames {
+				select {
+				case o.frames <- *f:
+				case <-ctx.Done():
+					return ctx.Err()
+				}
 			}
+			return nil
 		})
 	}()
 	return o

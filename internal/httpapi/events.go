@@ -16,12 +16,9 @@ import (
 )
 
 const (
-	heartbeat = 15 * time.Second // of silence, then a comment
 	writeTime = 30 * time.Second // for one write; then the client is dead
-	// maxWaiting bounds what waits for a slow client, in bytes; the watch blocks beyond it.
-	maxWaiting = 256 << 10
-	// keptBuffer is the largest buffer that an idle stream keeps.
-	keptBuffer = 16 << 10
+	// maxPiece is about how much is written at a time, and kept of a buffer, in bytes.
+	maxPiece = 16 << 10
 )
 
 type eventsInput struct {
@@ -71,15 +68,12 @@ func (h *Handler) stream(w http.ResponseWriter, r *http.Request, watch session.W
 		return
 	}
 	ctx, cancel := context.WithCancel(r.Context())
-	q, ended := newQueue(), make(chan error, 1)
-	go func() {
-		ended <- h.o.Sessions.Watch(ctx, watch, func(f session.Frame) error { return q.add(ctx, f) })
-	}()
+	defer cancel()
+	defer context.AfterFunc(h.stopping, cancel)()
 	out := &client{w: w, rc: http.NewResponseController(w)}
-	err, watching := h.drain(ctx, out, q, ended)
-	cancel()
-	if watching {
-		err = errors.Join(err, <-ended)
+	err := out.flush()
+	if err == nil {
+		err = h.o.Sessions.Watch(ctx, watch, out.send)
 	}
 	gone := r.Context().Err() != nil || out.err != nil
 	if err != nil && !gone && !errors.Is(err, context.Canceled) && !errors.Is(err, session.ErrClosed) {
@@ -87,114 +81,66 @@ func (h *Handler) stream(w http.ResponseWriter, r *http.Request, watch session.W
 	}
 }
 
-// drain writes what is queued, in one piece each time, and a comment where there is silence.
-// It reports whether the watch still runs.
-func (h *Handler) drain(ctx context.Context, out *client, q *queue, ended <-chan error) (err error, watching bool) {
-	beat := time.NewTimer(heartbeat)
-	defer beat.Stop()
-	if err := out.send(nil); err != nil {
-		return err, true
-	}
-	for {
-		select {
-		case <-q.ready:
-			err = q.flush(out)
-		case <-beat.C:
-			err = out.send([]byte(":\n\n"))
-		case err := <-ended:
-			return errors.Join(err, q.flush(out)), false
-		case <-h.stopping:
-			return q.flush(out), true
-		case <-ctx.Done():
-			return nil, true
-		}
-		if err != nil {
-			return err, true
-		}
-		beat.Reset(heartbeat)
-	}
-}
-
-// client is a stream's far end. Its first error ends it.
+// client is a stream's far end. Its first error ends it. It is used by one goroutine.
 type client struct {
-	w   http.ResponseWriter
-	rc  *http.ResponseController
-	err error
+	w        http.ResponseWriter
+	rc       *http.ResponseController
+	deadline time.Time // of writes, as it is set
+	err      error
 }
 
-// send writes and flushes, in bounded time.
-func (c *client) send(b []byte) error {
-	if err := c.rc.SetWriteDeadline(time.Now().Add(writeTime)); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		c.err = err
-		return err
+// buffers are those of streams that write: a stream that waits has none.
+var buffers = sync.Pool{New: func() any { return new([]byte) }}
+
+// send writes frames, in few pieces, and flushes them; no frames are a comment, which proves
+// that the server lives.
+func (c *client) send(frames []*session.Frame) error {
+	buffer := buffers.Get().(*[]byte)
+	b := (*buffer)[:0]
+	if len(frames) == 0 {
+		b = append(b, ":\n\n"...)
 	}
-	if _, err := c.w.Write(b); err != nil {
-		c.err = err
-		return err
+	for _, f := range frames {
+		if f.ID != "" {
+			b = append(append(append(b, "id: "...), f.ID...), '\n')
+		}
+		b = sse.Append(b, "", f.Data)
+		if len(b) >= maxPiece {
+			c.write(b)
+			b = b[:0]
+		}
 	}
-	c.err = c.rc.Flush()
+	c.write(b)
+	if cap(b) <= 2*maxPiece {
+		*buffer = b
+		buffers.Put(buffer)
+	}
+	return c.flush()
+}
+
+// write writes in bounded time, unless there was an error.
+func (c *client) write(b []byte) {
+	if c.bound(); c.err == nil && len(b) > 0 {
+		_, c.err = c.w.Write(b)
+	}
+}
+
+func (c *client) flush() error {
+	if c.bound(); c.err == nil {
+		c.err = c.rc.Flush()
+	}
 	return c.err
 }
 
-// queue holds the frames that wait to be written, as they go out. One goroutine adds, one
-// flushes.
-type queue struct {
-	ready chan struct{} // holds a token when there may be something to flush
-	space chan struct{} // holds a token when there may be room again
-
-	mu      sync.Mutex
-	waiting []byte
-	spare   []byte // the buffer that is being written
-}
-
-func newQueue() *queue {
-	return &queue{ready: make(chan struct{}, 1), space: make(chan struct{}, 1)}
-}
-
-// add copies a frame behind those that wait, and blocks while there are too many.
-func (q *queue) add(ctx context.Context, f session.Frame) error {
-	for {
-		q.mu.Lock()
-		if len(q.waiting) < maxWaiting {
-			break
-		}
-		q.mu.Unlock()
-		select {
-		case <-q.space:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
+// bound moves the deadline of writes, at most once a second: that costs as much as a write.
+func (c *client) bound() {
+	until := time.Now().Add(writeTime)
+	if c.err != nil || until.Sub(c.deadline) < time.Second {
+		return
 	}
-	if f.ID != "" {
-		q.waiting = append(append(append(q.waiting, "id: "...), f.ID...), '\n')
-	}
-	q.waiting = sse.Append(q.waiting, "", f.Data)
-	q.mu.Unlock()
-	signal(q.ready)
-	return nil
-}
-
-// flush writes all that waits in one piece.
-func (q *queue) flush(out *client) error {
-	q.mu.Lock()
-	b := q.waiting
-	q.waiting, q.spare = q.spare[:0], nil
-	q.mu.Unlock()
-	signal(q.space)
-	if len(b) == 0 {
-		return nil
-	}
-	err := out.send(b)
-	if cap(b) <= keptBuffer {
-		q.spare = b
-	}
-	return err
-}
-
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
+	c.deadline = until
+	if err := c.rc.SetWriteDeadline(until); !errors.Is(err, http.ErrNotSupported) {
+		c.err = err
 	}
 }
 

@@ -53,7 +53,7 @@ type stage struct {
 }
 
 // watcher is what a fake's Watch does.
-type watcher = func(context.Context, session.Watch, func(session.Frame) error) error
+type watcher = func(context.Context, session.Watch, func([]*session.Frame) error) error
 
 // inBubble runs f with a server whose frames come from f's watcher. Its channels are made
 // in the bubble.
@@ -111,10 +111,10 @@ func (s *stage) open(t *testing.T, ctx context.Context, query string, header ...
 }
 
 // play sends frames, and then waits for the end of the stream.
-func play(frames ...session.Frame) watcher {
-	return func(ctx context.Context, _ session.Watch, f func(session.Frame) error) error {
-		for _, frame := range frames {
-			if err := f(frame); err != nil {
+func play(frames ...*session.Frame) watcher {
+	return func(ctx context.Context, _ session.Watch, f func([]*session.Frame) error) error {
+		if len(frames) > 0 {
+			if err := f(frames); err != nil {
 				return err
 			}
 		}
@@ -123,7 +123,7 @@ func play(frames ...session.Frame) watcher {
 	}
 }
 
-func frame(id, data string) session.Frame { return session.Frame{ID: id, Data: []byte(data)} }
+func frame(id, data string) *session.Frame { return &session.Frame{ID: id, Data: []byte(data)} }
 
 // K-140: a frame goes out at once, as the bytes that it has, with its id where it has one.
 func TestStreamBytes(t *testing.T) {
@@ -148,13 +148,15 @@ func TestStreamBytes(t *testing.T) {
 	})
 }
 
-// The headers come before the first frame; then a comment proves that the server lives, 15
-// seconds after whatever was last.
+// The headers come before the first frame; a comment proves that the server lives while the
+// watch has nothing else.
 func TestHeartbeat(t *testing.T) {
 	inBubble(t, httpapi.Options{}, func(t *testing.T, s *stage) {
-		s.watch = func(ctx context.Context, w session.Watch, f func(session.Frame) error) error {
-			wait(40 * time.Second)
-			return play(frame("1.1", "{}"))(ctx, w, f)
+		s.watch = func(ctx context.Context, w session.Watch, f func([]*session.Frame) error) error {
+			wait(15 * time.Second)
+			err := f(nil)
+			wait(25 * time.Second)
+			return errors.Join(err, play(frame("1.1", "{}"))(ctx, w, f))
 		}
 		start := time.Now()
 		resp := s.open(t, t.Context(), "")
@@ -165,7 +167,7 @@ func TestHeartbeat(t *testing.T) {
 		for _, want := range []struct {
 			after time.Duration
 			line  string
-		}{{15, ":"}, {15, ""}, {30, ":"}, {30, ""}, {40, "id: 1.1"}, {40, "data: {}"}, {40, ""}, {55, ":"}} {
+		}{{15, ":"}, {15, ""}, {40, "id: 1.1"}, {40, "data: {}"}, {40, ""}} {
 			line, err := lines.ReadString('\n')
 			if err != nil || line != want.line+"\n" || time.Since(start) != want.after*time.Second {
 				t.Fatalf("%q at %v, %v; want %+v", line, time.Since(start), err, want)
@@ -179,7 +181,7 @@ func TestHeartbeat(t *testing.T) {
 // newer than the address.
 func TestStreamPosition(t *testing.T) {
 	var got session.Watch
-	watch := func(_ context.Context, w session.Watch, _ func(session.Frame) error) error {
+	watch := func(_ context.Context, w session.Watch, _ func([]*session.Frame) error) error {
 		got = w
 		return nil
 	}
@@ -248,7 +250,7 @@ func TestStreamLimits(t *testing.T) {
 func TestStreamClientGone(t *testing.T) {
 	inBubble(t, httpapi.Options{}, func(t *testing.T, s *stage) {
 		ended := make(chan time.Time, 1)
-		s.watch = func(ctx context.Context, _ session.Watch, _ func(session.Frame) error) error {
+		s.watch = func(ctx context.Context, _ session.Watch, _ func([]*session.Frame) error) error {
 			<-ctx.Done()
 			ended <- time.Now()
 			return context.Cause(ctx)
@@ -271,13 +273,13 @@ func TestStreamClientGone(t *testing.T) {
 func TestStreamClientStalled(t *testing.T) {
 	inBubble(t, httpapi.Options{}, func(t *testing.T, s *stage) {
 		sent, ended := 0, make(chan time.Time, 1)
-		s.watch = func(ctx context.Context, w session.Watch, f func(session.Frame) error) error {
+		s.watch = func(ctx context.Context, w session.Watch, f func([]*session.Frame) error) error {
 			if w.Session == "ses_1" {
 				return play(frame("1.1", "{}"))(ctx, w, f)
 			}
 			data := []byte(`"` + strings.Repeat("x", 1<<10) + `"`)
 			for {
-				if err := f(session.Frame{Data: data}); err != nil {
+				if err := f([]*session.Frame{{Data: data}}); err != nil {
 					ended <- time.Now()
 					return err
 				}
@@ -292,7 +294,7 @@ func TestStreamClientStalled(t *testing.T) {
 		if _, err := io.WriteString(stalled, "GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer "+s.client.Token+"\r\n\r\n"); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := bufio.NewReaderSize(stalled, 16).ReadString('\n'); err != nil { // and nothing more
+		if _, err := bufio.NewReader(stalled).ReadString('\n'); err != nil { // the headers, and nothing more
 			t.Fatal(err)
 		}
 		synctest.Wait()
@@ -315,9 +317,9 @@ func TestStreamClientStalled(t *testing.T) {
 // A slow client gets every frame, in order, whatever piles up meanwhile.
 func TestStreamSlowClient(t *testing.T) {
 	const n = 3000
-	watch := func(ctx context.Context, _ session.Watch, f func(session.Frame) error) error {
+	watch := func(ctx context.Context, _ session.Watch, f func([]*session.Frame) error) error {
 		for i := range n {
-			if err := f(frame("", strings.Repeat("x", i%500))); err != nil {
+			if err := f([]*session.Frame{frame("", strings.Repeat("x", i%500))}); err != nil {
 				return err
 			}
 		}
@@ -422,8 +424,8 @@ func TestSlowRequest(t *testing.T) {
 
 // A watch that fails ends its stream; the log says why.
 func TestStreamWatchFails(t *testing.T) {
-	watch := func(_ context.Context, _ session.Watch, f func(session.Frame) error) error {
-		return errors.Join(f(frame("1.1", "{}")), errSecret)
+	watch := func(_ context.Context, _ session.Watch, f func([]*session.Frame) error) error {
+		return errors.Join(f([]*session.Frame{frame("1.1", "{}")}), errSecret)
 	}
 	inBubble(t, httpapi.Options{}, func(t *testing.T, s *stage) {
 		s.watch = watch

@@ -147,7 +147,7 @@ func (f *fake) ResolveCall(_ context.Context, actor string, id session.ID, call 
 	return session.ToolCall{CallID: call, State: session.CallEnded}, f.call("resolve", actor, id, call, how)
 }
 func (f *fake) System(context.Context) (session.System, error) { return aSystem, f.call("system") }
-func (f *fake) Watch(ctx context.Context, w session.Watch, do func(session.Frame) error) error {
+func (f *fake) Watch(ctx context.Context, w session.Watch, do func([]*session.Frame) error) error {
 	return f.watch(ctx, w, do)
 }
 

@@ -18,7 +18,6 @@ import (
 	"net/http"
 	"runtime/debug"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -51,8 +50,8 @@ type Handler struct {
 	streams  streams
 	document []byte
 
-	stopping chan struct{}
-	stop     sync.Once
+	stopping context.Context
+	stop     context.CancelFunc
 }
 
 // New makes the handler. It panics where a route of the table is not valid.
@@ -64,13 +63,13 @@ func New(o Options) *Handler {
 		o.Log = slog.Default()
 	}
 	h := &Handler{
-		o:        o,
-		mux:      http.NewServeMux(),
-		hosts:    make(map[string]bool),
-		cross:    http.NewCrossOriginProtection(),
-		streams:  streams{all: o.MaxStreams, each: o.MaxStreamsPerActor, by: make(map[string]int)},
-		stopping: make(chan struct{}),
+		o:       o,
+		mux:     http.NewServeMux(),
+		hosts:   make(map[string]bool),
+		cross:   http.NewCrossOriginProtection(),
+		streams: streams{all: o.MaxStreams, each: o.MaxStreamsPerActor, by: make(map[string]int)},
 	}
+	h.stopping, h.stop = context.WithCancel(context.Background())
 	if h.streams.all == 0 {
 		h.streams.all = 4096
 	}
@@ -86,7 +85,7 @@ func New(o Options) *Handler {
 
 // Stop ends the event streams and makes /readyz fail; other requests go on. Stopping twice
 // is fine.
-func (h *Handler) Stop() { h.stop.Do(func() { close(h.stopping) }) }
+func (h *Handler) Stop() { h.stop() }
 
 // Server returns a server for the handler with bounds on headers and idle time. Its Shutdown
 // stops the handler, so that it does not wait for streams.

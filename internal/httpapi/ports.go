@@ -41,9 +41,10 @@ type Sessions interface {
 
 	System(ctx context.Context) (session.System, error)
 	// Watch calls f, from one goroutine, with every event from the place that w names on,
-	// until ctx is done or f fails. The first frame is a snapshot, unless w.After could be
-	// resumed from. f may block, and does not keep the frame's bytes.
-	Watch(ctx context.Context, w session.Watch, f func(session.Frame) error) error
+	// until ctx is done or f fails, and with no frames when nothing has happened for a while.
+	// The first frame is a snapshot, unless w.After could be resumed from. f may block, and
+	// keeps and changes nothing of what it is given.
+	Watch(ctx context.Context, w session.Watch, f func([]*session.Frame) error) error
 }
 
 // Models says which models there are, and tries providers.

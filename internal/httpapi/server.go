@@ -108,10 +108,8 @@ func (h *Handler) health(context.Context, *nothing) (*out[Health], error) {
 }
 
 func (h *Handler) ready(ctx context.Context, _ *nothing) (*out[Health], error) {
-	select {
-	case <-h.stopping:
+	if h.stopping.Err() != nil {
 		return nil, session.ErrClosed
-	default:
 	}
 	if h.o.Ready != nil {
 		if err := h.o.Ready(ctx); err != nil {
