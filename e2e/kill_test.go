@@ -224,6 +224,37 @@ func (l *line) resume(s *server, up *upstream, before rehearsal.Report, kills in
 	return end
 }
 
+// What a killed server had shown is kept and is the end of it, and nobody is told that nothing
+// was published.
+func TestExplainKilled(t *testing.T) {
+	text := tokens("shown", 10)
+	up := newUpstream(t, script("hang", time.Millisecond, rehearsal.Take{say(text), {Do: rehearsal.Stall}}, rehearsal.Take{say("never")}))
+	s := serve(t, up.config("hang", everyRetry))
+	id := s.session("")
+	o := watch(s, id)
+	r := s.post(id, "hi")
+	o.text(r.RunID, len(text))
+	o.stop()
+	s.restart()
+	o.follow(s)
+	if run := o.end(r.RunID); run.State != session.Failed || run.Failure.RetryClass != failure.Interrupted || run.Recovery.Auto {
+		t.Errorf("%+v", run)
+	}
+	o.check()
+	if rows := replies(s.messages(id), r.RunID); len(rows) != 1 || textOf(rows[0].Parts) != text || rows[0].Interrupted != failure.Interrupted.String() {
+		t.Errorf("%+v", rows)
+	}
+	told := s.explain(r.RunID)
+	for _, want := range []string{"may have published something (text_shown)", "worth retrying: yes", "safe to repeat: no (text_shown)"} {
+		if !strings.Contains(told, want) {
+			t.Errorf("explain does not say %q: %s", want, told)
+		}
+	}
+	if r := up.quiet(t); r.Total != 1 {
+		t.Errorf("%d requests", r.Total)
+	}
+}
+
 func asJSON(t *testing.T, v any) string {
 	t.Helper()
 	b, err := json.Marshal(v)

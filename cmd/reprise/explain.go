@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/reprise-run/reprise/internal/server"
+	"github.com/reprise-run/reprise/llm/replay"
 	"github.com/reprise-run/reprise/recovery"
 	"github.com/reprise-run/reprise/session"
 )
@@ -82,8 +83,13 @@ func explainAttempt(w io.Writer, a *session.Attempt) {
 		fmt.Fprintf(w, ", ended after %s", a.EndedAt.Std().Sub(a.OpenedAt.Std()))
 	}
 	fmt.Fprintln(w)
-	p := a.Evidence.Published
-	fmt.Fprintf(w, "  published %d characters of text, %d of thinking, %d tool calls, %d other parts\n", p.Text, p.Thinking, p.Calls, p.Other)
+	// A mark goes before what it allows, and the counts come at the end.
+	const shown = replay.TextShown | replay.ThinkingShown | replay.ContentShown | replay.CallShown
+	if p := a.Evidence.Published; p == (replay.Counts{}) && a.Evidence.Marks&shown != 0 {
+		fmt.Fprintf(w, "  may have published something (%s); the server stopped before it was counted\n", a.Evidence.Marks&shown)
+	} else {
+		fmt.Fprintf(w, "  published %d characters of text, %d of thinking, %d tool calls, %d other parts\n", p.Text, p.Thinking, p.Calls, p.Other)
+	}
 	switch {
 	case a.OK:
 		fmt.Fprintln(w, "  it went through")

@@ -49,7 +49,7 @@ var table = map[string]string{
 	"internal/server": "agent eventlog failure internal/client internal/httpapi llm llm/replay provider provider/rehearsal " +
 		"recovery session store/sqlite web wire wire/chat wire/gemini wire/messages wire/responses",
 	"bench":       "",
-	"cmd/reprise": "failure internal/client internal/server llm provider/rehearsal recovery session",
+	"cmd/reprise": "failure internal/client internal/server llm llm/replay provider/rehearsal recovery session",
 }
 
 // owners says which package imports a library of others, tests aside.
