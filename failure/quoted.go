@@ -61,6 +61,12 @@ var quotedRows = []quotedRow{
 	{"upstream request timeout", transportTimeout, Timeout, "https://www.envoyproxy.io/docs/envoy/latest/faq/configuration/timeouts"},
 	{"upstream timed out", transportTimeout, Timeout, "https://nginx.org/en/docs/http/ngx_http_proxy_module.html#proxy_read_timeout"},
 	{"no healthy upstream", transportDial, Network, "https://www.envoyproxy.io/docs/envoy/latest/faq/debugging/why_is_envoy_returning_503s"},
+	{"Request timed out.", transportTimeout, Timeout, "https://github.com/openai/openai-python/blob/main/src/openai/_exceptions.py"},
+	{"Connection error.", transportReset, Network, "https://github.com/openai/openai-python/blob/main/src/openai/_exceptions.py"},
+	{"Read timeout on endpoint URL: *", transportTimeout, Timeout, "https://github.com/boto/botocore/blob/develop/botocore/exceptions.py"},
+	{"Connect timeout on endpoint URL: *", "connect_timeout", Timeout, "https://github.com/boto/botocore/blob/develop/botocore/exceptions.py"},
+	{"Could not connect to the endpoint URL: *", transportDial, Network, "https://github.com/boto/botocore/blob/develop/botocore/exceptions.py"},
+	{"Connection was closed before we received a valid response from endpoint URL: *", transportEOF, Network, "https://github.com/boto/botocore/blob/develop/botocore/exceptions.py"},
 	{"error decoding response body", transportEOF, StreamInterrupted, reqwest},
 }
 

@@ -44,6 +44,18 @@ var wrapperRows = []wrapperRow{
 	{"", "Error from provider ({vendor}): {rest}", "https://github.com/anomalyco/opencode/issues/23722"},
 	{"", "Error from provider: {rest}", "https://github.com/anomalyco/opencode/issues/23722"},
 	{"", "Upstream error: {rest}", "https://github.com/kaitranntt/ccs/issues/402"},
+	{"", "google.api_core.exceptions.*: {status} {rest}", "https://googleapis.dev/python/google-api-core/latest/exceptions.html"},
+	{"", "API Error ({rest}) · Retrying *", "https://github.com/anthropics/claude-code/issues"},
+	{"", "status_code: {status}, body: {rest}", "https://github.com/cohere-ai/cohere-python/blob/main/src/cohere/core/api_error.py"},
+	{"", "headers: *, status_code: {status}, body: {rest}", "https://github.com/cohere-ai/cohere-python/blob/main/src/cohere/core/api_error.py"},
+	{"", "Client error '{status} {reason}' for url *", "https://github.com/encode/httpx/blob/master/httpx/_models.py"},
+	{"", "Server error '{status} {reason}' for url *", "https://github.com/encode/httpx/blob/master/httpx/_models.py"},
+	{"", "Request failed with status code {status}", "https://github.com/axios/axios/blob/v1.x/lib/core/settle.js"},
+	{"ollama", "{rest} (status code: {status})", "https://github.com/ollama/ollama-python/blob/main/ollama/_types.py"},
+	{"azure", "{rest}\nStatus: {status} ({reason})", "https://github.com/Azure/azure-sdk-for-net/blob/main/sdk/core/Azure.Core/src/RequestFailedException.cs"},
+	{"azure", "{rest}\nStatus: {status} ({reason})\n*", "https://github.com/Azure/azure-sdk-for-net/blob/main/sdk/core/Azure.Core/src/RequestFailedException.cs"},
+	{"", "fetch failed: {rest}", undici},
+	{"", "ERROR: {rest}", "https://github.com/openai/codex/issues/9278"},
 	{"", "Error: {rest}", "https://developer.mozilla.org/docs/Web/JavaScript/Reference/Global_Objects/Error/toString"},
 	{"", "LLM error: {rest}", "https://github.com/nearai/ironclaw/issues/1994"},
 	{"", "Provider * request failed: {rest}", "https://github.com/nearai/ironclaw/issues/1994"},
@@ -170,8 +182,13 @@ func unwrap(s, vendor string) (wrapping, string, bool) {
 			}
 			return true
 		})
-		if ok && strings.TrimSpace(rest) != "" {
+		switch {
+		case !ok:
+		case strings.TrimSpace(rest) != "":
 			return l, rest, true
+		case rest == "" && l.status != 0: // the form says all that there is
+			l.message = s
+			return l, "", true
 		}
 	}
 	return wrapping{}, "", false
