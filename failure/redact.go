@@ -158,6 +158,9 @@ func hide(s string, opaques bool) string {
 			}
 		}
 		if mark != "" {
+			if kept == 0 {
+				b.Grow(len(s) + len(mark))
+			}
 			b.WriteString(s[kept:start])
 			b.WriteString(mark)
 			kept, i, name = end, max(i, end), 0

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"os"
@@ -123,6 +124,17 @@ func TestClassifyBroken(t *testing.T) {
 	code = run(t.Context(), []string{"classify"}, nil, strings.NewReader("\n{}\n"), brokenWriter{broken}, &errs)
 	if code != exitFailed || errs.String() != "reprise: answer line 2: the pipe broke\n" {
 		t.Errorf("%d, said %q", code, &errs)
+	}
+}
+
+// A wish to stop ends it before the next answer.
+func TestClassifyCancelled(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	stop := func(string) { cancel() }
+	r := newHome(t).with(ctx, "{\"id\":\"1\"}\n{\"id\":\"2\"}\n", stop, "classify")
+	r.want(t, exitCancelled)
+	if strings.Count(r.stdout, "\n") != 1 {
+		t.Errorf("answered %q", r.stdout)
 	}
 }
 
