@@ -14,6 +14,7 @@ import (
 type conn struct {
 	sql        *sql.Conn
 	statements map[string]*sql.Stmt // by their text, of which there are as many as in this package
+	durable    *session.Durability  // of its commits; nil: not known
 }
 
 func connect(ctx context.Context, db *sql.DB) (*conn, error) {
@@ -35,8 +36,20 @@ func (c *conn) prepare(ctx context.Context, query string) (*sql.Stmt, error) {
 	return st, err
 }
 
-// run executes statements that control the transaction, whatever becomes of the caller. They
-// are not prepared: SQLite carries out some settings when it reads them, not when it runs them.
+// control executes a statement that controls the transaction, whatever becomes of the caller.
+func (c *conn) control(query string) error {
+	st, err := c.prepare(context.Background(), query)
+	if err == nil {
+		_, err = st.ExecContext(context.Background())
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", query, err)
+	}
+	return nil
+}
+
+// run executes statements that are rare, or settings, whatever becomes of the caller. They are
+// not prepared: SQLite carries out some settings when it reads them, not when it runs them.
 func (c *conn) run(queries ...string) error {
 	for _, q := range queries {
 		if _, err := c.sql.ExecContext(context.Background(), q); err != nil {
@@ -75,11 +88,17 @@ type tx struct{ reader }
 
 var errOver = errors.New("the transaction is over")
 
+// statement returns a statement, to be run without the reader's context: with one that may
+// end, database/sql and the driver start a goroutine each, which costs more than most
+// statements take. So the context is asked here, and between rows.
 func (r *reader) statement(query string) (*sql.Stmt, error) {
 	if r.conn == nil {
 		return nil, errOver
 	}
-	return r.conn.prepare(r.ctx, query)
+	if err := r.ctx.Err(); err != nil {
+		return nil, err
+	}
+	return r.conn.prepare(context.Background(), query)
 }
 
 // failed names the statement of an error by its beginning.
@@ -96,13 +115,16 @@ func list[T any](r *reader, fields func(*T) []any, query string, args ...any) ([
 	if err != nil {
 		return nil, r.failed(query, err)
 	}
-	rows, err := st.QueryContext(r.ctx, args...)
+	rows, err := st.QueryContext(context.Background(), args...)
 	if err != nil {
 		return nil, r.failed(query, err)
 	}
 	defer rows.Close()
 	var all []T
 	for rows.Next() {
+		if err := r.ctx.Err(); err != nil {
+			return nil, r.failed(query, err)
+		}
 		var v T
 		if err := rows.Scan(fields(&v)...); err != nil {
 			return nil, r.failed(query, err)
@@ -137,7 +159,7 @@ func (t *tx) exec(query string, args ...any) (int64, error) {
 	if err != nil {
 		return 0, t.failed(query, err)
 	}
-	res, err := st.ExecContext(t.ctx, args...)
+	res, err := st.ExecContext(context.Background(), args...)
 	if err != nil {
 		return 0, t.failed(query, err)
 	}

@@ -27,13 +27,15 @@ const readers = 8
 
 // Dialect is how one engine differs from another.
 type Dialect struct {
-	// Begin begins a transaction that may write, in which no other writer's changes appear,
-	// and whose commit has the durability that it is indexed by.
-	Begin [session.Full + 1][]string
+	// Durable makes the next commits of a connection have the durability that it is indexed
+	// by. It is run outside transactions, when that changes.
+	Durable [session.Full + 1]string
+	// Begin begins a transaction that may write, in which no other writer's changes appear.
+	Begin string
 	// Exclusive begins a durable transaction that no other process migrates beside.
 	Exclusive []string
 	// Snapshot begins a transaction that only reads, on one state.
-	Snapshot []string
+	Snapshot string
 	// Conflict recognises the error of a transaction that lost to another one and may pass
 	// when it is run again.
 	Conflict func(error) bool
@@ -102,12 +104,12 @@ func (s *Store) View(ctx context.Context, f func(tx session.ReadTx) error) (err 
 	r := &reader{ctx: ctx, conn: c, conflicts: s.dialect.Conflict}
 	defer func() {
 		r.conn = nil
-		if c.run("ROLLBACK") != nil {
+		if c.control("ROLLBACK") != nil {
 			c.discard()
 			c = nil
 		}
 	}()
-	if err := c.run(s.dialect.Snapshot...); err != nil {
+	if err := c.control(s.dialect.Snapshot); err != nil {
 		return fmt.Errorf("begin a view: %w", err)
 	}
 	return f(r)

@@ -112,7 +112,7 @@ func (s *Store) commit(c *conn, group []*update) *conn {
 		if err = s.try(c, group); err == nil {
 			break
 		}
-		if c.run("ROLLBACK") != nil {
+		if c.control("ROLLBACK") != nil {
 			c.discard()
 			c = nil
 		}
@@ -130,37 +130,71 @@ func (s *Store) commit(c *conn, group []*update) *conn {
 	return c
 }
 
-// try runs a group in one transaction.
+// try runs a group in one transaction. Where it is one update, its error undoes that.
 func (s *Store) try(c *conn, group []*update) error {
 	d := session.Soft
 	for _, u := range group {
 		d = max(d, u.full)
 	}
-	if err := c.run(s.dialect.Begin[d]...); err != nil {
+	if c.durable == nil || *c.durable != d {
+		c.durable = nil
+		if err := c.run(s.dialect.Durable[d]); err != nil {
+			return fmt.Errorf("begin: %w", err)
+		}
+		c.durable = &d
+	}
+	if err := c.control(s.dialect.Begin); err != nil {
 		return fmt.Errorf("begin: %w", err)
 	}
-	for _, u := range group {
-		if u.gone {
-			continue
-		}
-		if err := s.turn(c, u); err != nil {
+	if alone := group[0]; len(group) == 1 {
+		if err := s.turn(c, alone); err != nil {
 			return err
 		}
+		if alone.err != nil {
+			if err := c.control("ROLLBACK"); err != nil {
+				return fmt.Errorf("%w (and undoing it: %w)", alone.err, err)
+			}
+			return nil
+		}
+	} else if err := s.turns(c, group); err != nil {
+		return err
 	}
-	if err := c.run("COMMIT"); err != nil {
+	if err := c.control("COMMIT"); err != nil {
 		return fmt.Errorf("commit: %w", err)
 	}
 	return nil
 }
 
-// turn runs one update in its own savepoint. Its error ends the whole group.
+// turns runs the updates of a group, each in its own savepoint. An error of them is the
+// group's end.
+func (s *Store) turns(c *conn, group []*update) error {
+	for _, u := range group {
+		if err := c.control("SAVEPOINT one"); err != nil {
+			return fmt.Errorf("begin: %w", err)
+		}
+		if err := s.turn(c, u); err != nil {
+			return err
+		}
+		if u.err != nil {
+			if err := c.control("ROLLBACK TO SAVEPOINT one"); err != nil {
+				return fmt.Errorf("%w (and undoing it: %w)", u.err, err)
+			}
+		}
+		if err := c.control("RELEASE SAVEPOINT one"); err != nil {
+			return fmt.Errorf("end an update: %w", err)
+		}
+	}
+	return nil
+}
+
+// turn lets the caller of an update run it. Its error ends the whole group.
 func (s *Store) turn(c *conn, u *update) error {
+	if u.gone {
+		return nil
+	}
 	if err := u.ctx.Err(); err != nil && !u.won {
 		u.err, u.gone = err, true
 		return nil
-	}
-	if err := c.run("SAVEPOINT one"); err != nil {
-		return fmt.Errorf("begin: %w", err)
 	}
 	t := &tx{reader{ctx: context.Background(), conn: c, conflicts: s.dialect.Conflict}}
 	leave := u.ctx.Done()
@@ -176,16 +210,5 @@ func (s *Store) turn(c *conn, u *update) error {
 		u.err, u.gone = u.ctx.Err(), true
 	}
 	t.conn = nil
-	if t.conflict != nil {
-		return t.conflict
-	}
-	if u.err != nil {
-		if err := c.run("ROLLBACK TO SAVEPOINT one"); err != nil {
-			return fmt.Errorf("%w (and undoing it: %w)", u.err, err)
-		}
-	}
-	if err := c.run("RELEASE SAVEPOINT one"); err != nil {
-		return fmt.Errorf("end an update: %w", err)
-	}
-	return nil
+	return t.conflict
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/url"
 	"path/filepath"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -143,8 +142,8 @@ func TestGroupDurability(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			d := dialect
-			d.Begin[session.Full] = append(slices.Clone(d.Begin[session.Full]), `INSERT INTO meta (key, value)
-VALUES ('full', 'f') ON CONFLICT (key) DO UPDATE SET value = meta.value || 'f'`)
+			d.Durable[session.Full] += `; INSERT INTO meta (key, value)
+VALUES ('full', 'f') ON CONFLICT (key) DO UPDATE SET value = meta.value || 'f'`
 			s, _ := impatient(t, d)
 			update := func(d session.Durability, f func(tx session.Tx) error) func() {
 				return func() {

@@ -26,12 +26,13 @@ import (
 // under NORMAL does not (https://www.sqlite.org/pragma.html#pragma_synchronous). The setting
 // is the connection's and cannot change within a transaction.
 var dialect = store.Dialect{
-	Begin: [...][]string{
-		session.Soft: {"PRAGMA synchronous = NORMAL", "BEGIN IMMEDIATE"},
-		session.Full: {"PRAGMA synchronous = FULL", "BEGIN IMMEDIATE"},
+	Durable: [...]string{
+		session.Soft: "PRAGMA synchronous = NORMAL",
+		session.Full: "PRAGMA synchronous = FULL",
 	},
+	Begin:     "BEGIN IMMEDIATE",
 	Exclusive: []string{"PRAGMA synchronous = FULL", "BEGIN IMMEDIATE"},
-	Snapshot:  []string{"BEGIN"},
+	Snapshot:  "BEGIN",
 	Conflict: func(err error) bool {
 		var e *sqlite.Error
 		if !errors.As(err, &e) {

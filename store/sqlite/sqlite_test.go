@@ -131,7 +131,7 @@ func TestSynchronous(t *testing.T) {
 	}
 	defer c.Close()
 	for _, d := range []session.Durability{session.Full, session.Soft, session.Full, session.Soft} {
-		for _, q := range append(dialect.Begin[d], "COMMIT") {
+		for _, q := range []string{dialect.Durable[d], dialect.Begin, "COMMIT"} {
 			if _, err := c.ExecContext(t.Context(), q); err != nil {
 				t.Fatal(err)
 			}
