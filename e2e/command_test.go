@@ -69,8 +69,9 @@ func TestRun(t *testing.T) {
 						t.Errorf("stderr has no %q: %s", want, stderr)
 					}
 				}
-				if r := up.quiet(t); r.Total != tc.requests {
-					t.Errorf("%d requests, want %d", r.Total, tc.requests)
+				_, model, _ := strings.Cut(tc.model, "/")
+				if n := up.quiet(t).ByModel[model]; n != tc.requests {
+					t.Errorf("%d requests, want %d", n, tc.requests)
 				}
 			})
 		}
