@@ -18,7 +18,7 @@ import (
 type execution struct {
 	m       *Manager
 	run     Run
-	writer  Writer
+	writer  *lateWriter
 	seq     int64
 	attempt Attempt              // the open, or last, one
 	prior   map[callKey]ToolCall // calls of this run and of those it continues
@@ -81,59 +81,93 @@ func (m *Manager) sweep() error {
 	})
 }
 
-// dispatch claims as many queued runs as the cap leaves room for.
+// claimAtOnce bounds the runs that are claimed in one transaction.
+const claimAtOnce = 32
+
+// dispatch starts as many queued runs as the cap leaves room for.
 func (m *Manager) dispatch() error {
 	for m.accept.Err() == nil {
-		var next []Run
-		err := m.store.View(m.accept, func(tx ReadTx) error {
-			running, _, err := tx.CountRuns()
-			if err != nil || running >= m.cfg.ConcurrentRuns {
-				return err
-			}
-			next, err = tx.QueuedRuns(m.cfg.ConcurrentRuns - running)
-			return err
-		})
+		runs, err := m.claim()
 		if err != nil {
 			return err
 		}
-		if len(next) == 0 {
-			return m.park()
-		}
-		for _, r := range next {
-			r, err := m.claim(r)
-			if errors.Is(err, ErrLost) {
-				continue
-			}
-			if err != nil {
-				return err
-			}
+		for _, r := range runs {
 			m.start(r)
+		}
+		if len(runs) < claimAtOnce {
+			return nil
 		}
 	}
 	return nil
 }
 
-// park leaves what found no slot to the operator, where the configuration says so.
-func (m *Manager) park() error {
-	if !m.cfg.OperatorStarts {
-		return nil
-	}
-	return m.update(m.accept, Soft, func(tx Tx) error {
-		runs, err := tx.QueuedRuns(0)
+// claim takes the oldest queued runs for this node, as many as there is room for. What finds
+// no slot is left to the operator, where the configuration says so.
+func (m *Manager) claim() (claimed []Run, err error) {
+	changed := false
+	err = m.store.Update(m.accept, Soft, func(tx Tx) error {
+		claimed = nil
+		running, _, err := tx.CountRuns()
 		if err != nil {
 			return err
 		}
-		for _, r := range runs {
-			r.Parked = true
-			if err := tx.PutRun(r, Queued, r.Generation); err != nil {
-				return err
-			}
-			if err := emitRun(tx, r); err != nil {
-				return err
+		room := min(max(m.cfg.ConcurrentRuns-running, 0), claimAtOnce)
+		limit := room
+		if m.cfg.OperatorStarts {
+			limit = 0
+		} else if room == 0 {
+			return nil
+		}
+		queued, err := tx.QueuedRuns(limit)
+		if err != nil {
+			return err
+		}
+		changed = len(queued) > 0
+		for i, r := range queued {
+			switch {
+			case i < room:
+				if r, err = m.claimRun(tx, r); err != nil {
+					return err
+				}
+				claimed = append(claimed, r)
+			case room < claimAtOnce:
+				if err := park(tx, r); err != nil {
+					return err
+				}
 			}
 		}
 		return nil
 	})
+	if changed {
+		kick(m.relay)
+	}
+	return claimed, err
+}
+
+// claimRun takes a queued run for this node under a new generation.
+func (m *Manager) claimRun(tx Tx, r Run) (Run, error) {
+	if _, _, err := Next(Status{Run: r.State, Stopping: r.CancelRequested}, MoveClaim); err != nil {
+		return r, err
+	}
+	now, generation := time.Now(), r.Generation
+	r.State, r.Owner, r.LeaseUntil = Running, m.owner, At(now.Add(m.cfg.Lease))
+	r.Generation++
+	r.Claims++
+	if r.StartedAt == 0 {
+		r.StartedAt = At(now)
+	}
+	if err := tx.PutRun(r, Queued, generation); err != nil {
+		return r, err
+	}
+	return r, emitRun(tx, r)
+}
+
+func park(tx Tx, r Run) error {
+	r.Parked = true
+	if err := tx.PutRun(r, Queued, r.Generation); err != nil {
+		return err
+	}
+	return emitRun(tx, r)
 }
 
 // StartRun lets a parked run start as soon as a slot is free. Where none is, it is parked
@@ -172,44 +206,6 @@ func (m *Manager) StartRun(ctx context.Context, actor string, id ID, rid RunID) 
 	return r, err
 }
 
-// claim takes a queued run for this node under a new generation.
-func (m *Manager) claim(r Run) (Run, error) {
-	err := m.update(m.accept, Soft, func(tx Tx) error {
-		cur, err := tx.Run(r.ID)
-		if err != nil {
-			return err
-		}
-		s, err := tx.Session(r.SessionID)
-		if err != nil {
-			return err
-		}
-		st, err := status(tx, s)
-		if err != nil {
-			return err
-		}
-		if s.LastRun == nil || s.LastRun.ID != r.ID {
-			return ErrLost
-		}
-		if _, _, err := Next(st, MoveClaim); err != nil {
-			return ErrLost
-		}
-		generation := cur.Generation
-		now := time.Now()
-		cur.State, cur.Owner, cur.LeaseUntil = Running, m.owner, At(now.Add(m.cfg.Lease))
-		cur.Generation++
-		cur.Claims++
-		if cur.StartedAt == 0 {
-			cur.StartedAt = At(now)
-		}
-		if err := tx.PutRun(cur, Queued, generation); err != nil {
-			return err
-		}
-		r = cur
-		return emitRun(tx, cur)
-	})
-	return r, err
-}
-
 // start runs a claimed run in a goroutine of its own.
 func (m *Manager) start(r Run) {
 	ctx, cancel := context.WithCancelCause(m.work)
@@ -240,12 +236,15 @@ func (m *Manager) start(r Run) {
 // do carries the run out and stores how it ended. Its error is what could not be stored.
 func (x *execution) do(ctx context.Context) error {
 	var err error
-	x.writer, err = x.m.log.Claim(ctx, x.run.SessionID, x.run.ID, x.run.Generation)
-	if errors.Is(err, ErrFenced) {
-		return fmt.Errorf("%w: %w", errLostRun, err)
+	x.writer = claimLater(ctx, x.m.log, x.run)
+	if x.run.Claims > 1 {
+		err = x.writer.claimed() // its output so far is about to be judged: nobody adds to it now
 	}
 	if err == nil {
 		err = x.work(ctx)
+	}
+	if cerr := x.writer.claimed(); errors.Is(cerr, ErrFenced) {
+		return fmt.Errorf("%w: %w", errLostRun, cerr)
 	}
 	for {
 		ferr := x.finish(ctx, err)
@@ -280,12 +279,11 @@ func (x *execution) work(ctx context.Context) error {
 		}
 		return &recovery.Stopped{Failure: f}
 	}
-	req, outputs, err := x.conversation(ctx, provider.Name())
+	req, settings, outputs, err := x.conversation(ctx, provider.Name())
 	if err != nil {
 		return err
 	}
 	req.Model = model
-	settings := x.m.settings(ctx, x.run.SessionID, &req)
 	run := agent.Run{
 		Scope:   llm.Scope{Session: string(x.run.SessionID), Run: string(x.run.ID), Lineage: llm.LineageMain, Generation: x.run.Generation},
 		Ledger:  x,
@@ -304,13 +302,8 @@ func (x *execution) work(ctx context.Context) error {
 	return run.Do(ctx)
 }
 
-// settings completes a session's settings from the configuration and puts them into the
-// request.
-func (m *Manager) settings(ctx context.Context, id ID, req *llm.Request) Settings {
-	set := Settings{}
-	if s, err := m.Session(ctx, id); err == nil {
-		set = s.Settings
-	}
+// settings completes a session's settings from the configuration.
+func (m *Manager) settings(set Settings) Settings {
 	if set.System == "" {
 		set.System = m.cfg.System
 	}
@@ -323,7 +316,6 @@ func (m *Manager) settings(ctx context.Context, id ID, req *llm.Request) Setting
 	if set.Hold == (replay.Hold{}) {
 		set.Hold = m.cfg.Hold
 	}
-	req.System, req.MaxOutputTokens = set.System, set.MaxOutputTokens
 	return set
 }
 
@@ -490,35 +482,45 @@ func recoveryOf(f *failure.Failure, e replay.RunEvidence, p recovery.Policy, now
 	return r
 }
 
-// evidenceOf gathers what the ledger holds about a run. A step whose output is stored counts
-// as committed: only its tools can speak against going on.
+// evidenceOf gathers what the ledger holds about a run and those that it continues. A step
+// whose output is stored counts as committed: only its tools can speak against going on.
 func evidenceOf(tx ReadTx, run Run) (replay.RunEvidence, error) {
-	attempts, err := tx.Attempts(run.ID)
-	if err != nil {
-		return replay.RunEvidence{}, err
-	}
-	calls, err := tx.ToolCalls(run.ID)
-	if err != nil {
-		return replay.RunEvidence{}, err
-	}
 	messages, err := tx.Messages(run.SessionID, false, 0, 0)
 	if err != nil {
 		return replay.RunEvidence{}, err
 	}
 	outputs := outputsOf(messages, run)
-	evidence := make([]replay.Evidence, len(attempts))
-	for i, a := range attempts {
-		evidence[i] = a.Evidence
-	}
+	var evidence []replay.Evidence
 	tools := map[int]replay.Reasons{}
-	for _, c := range calls {
-		step := c.Step
-		if c.State == CallStarted || c.State == CallUnknown {
-			step = outputs // nobody knows how it ended: it speaks against any way on
+	for of, own := run, true; ; own = false {
+		attempts, err := tx.Attempts(of.ID)
+		if err != nil {
+			return replay.RunEvidence{}, err
 		}
-		tools[step] |= replay.ToolStarted
+		for _, a := range attempts {
+			if !own { // of a step that is committed, or was superseded: part of the whole, not of the tail
+				a.Evidence.Scope.Step = min(a.Evidence.Scope.Step, outputs-1)
+			}
+			evidence = append(evidence, a.Evidence)
+		}
+		calls, err := tx.ToolCalls(of.ID)
+		if err != nil {
+			return replay.RunEvidence{}, err
+		}
+		for _, c := range calls {
+			step := c.Step
+			if c.State == CallStarted || c.State == CallUnknown {
+				step = outputs // nobody knows how it ended: it speaks against any way on
+			}
+			tools[step] |= replay.ToolStarted
+		}
+		if of.Continues == "" {
+			return replay.Gather(string(run.ID), outputs, evidence, tools), nil
+		}
+		if of, err = tx.Run(of.Continues); err != nil {
+			return replay.RunEvidence{}, err
+		}
 	}
-	return replay.Gather(string(run.ID), outputs, evidence, tools), nil
 }
 
 // outputsOf counts the run's steps whose output is stored: the committed ones, and one whose

@@ -131,9 +131,15 @@ func asks(parts []llm.Part) bool {
 	return false
 }
 
-// conversation reads the model's context and counts the run's stored outputs.
-func (x *execution) conversation(ctx context.Context, provider string) (req llm.Request, outputs int, err error) {
+// conversation reads the model's context and the session's settings, and counts the run's
+// stored outputs.
+func (x *execution) conversation(ctx context.Context, provider string) (req llm.Request, set Settings, outputs int, err error) {
 	err = x.m.store.View(ctx, func(tx ReadTx) error {
+		s, err := tx.Session(x.run.SessionID)
+		if err != nil {
+			return err
+		}
+		set = x.m.settings(s.Settings)
 		messages, err := tx.Messages(x.run.SessionID, false, 0, 0)
 		if err != nil {
 			return err
@@ -141,23 +147,24 @@ func (x *execution) conversation(ctx context.Context, provider string) (req llm.
 		req.Messages = contextOf(messages, provider)
 		outputs = outputsOf(messages, x.run)
 		x.prior = map[callKey]ToolCall{}
-		for id := x.run.ID; id != ""; {
-			calls, err := tx.ToolCalls(id)
+		for run := x.run; ; {
+			calls, err := tx.ToolCalls(run.ID)
 			if err != nil {
 				return err
 			}
 			for _, c := range calls {
 				x.prior[callKey{c.Step, c.CallID}] = c
 			}
-			run, err := tx.Run(id)
-			if err != nil {
+			if run.Continues == "" {
+				return nil
+			}
+			if run, err = tx.Run(run.Continues); err != nil {
 				return err
 			}
-			id = run.Continues
 		}
-		return nil
 	})
-	return req, outputs, err
+	req.System, req.MaxOutputTokens = set.System, set.MaxOutputTokens
+	return req, set, outputs, err
 }
 
 // contextOf turns rows into what a model is told. Interrupted and empty rows are history, not

@@ -143,3 +143,34 @@ func (s sink) Append(ctx context.Context, events []llm.Event) error {
 	}
 	return x.writer.Append(ctx, data)
 }
+
+// lateWriter is the writer of a claim that is under way, so that a model is asked meanwhile:
+// its answer is appended when the log is ours.
+type lateWriter struct {
+	done   chan struct{}
+	writer Writer
+	err    error
+}
+
+func claimLater(ctx context.Context, log Log, r Run) *lateWriter {
+	w := &lateWriter{done: make(chan struct{})}
+	go func() {
+		defer close(w.done)
+		w.writer, w.err = log.Claim(ctx, r.SessionID, r.ID, r.Generation)
+	}()
+	return w
+}
+
+// claimed waits for the claim and returns how it ended.
+func (w *lateWriter) claimed() error {
+	<-w.done
+	return w.err
+}
+
+// Append implements Writer.
+func (w *lateWriter) Append(ctx context.Context, data []byte) error {
+	if err := w.claimed(); err != nil {
+		return err
+	}
+	return w.writer.Append(ctx, data)
+}

@@ -81,6 +81,7 @@ type Manager struct {
 	wake   chan struct{} // the dispatcher has something to look at
 	relay  chan struct{} // the outbox has something
 	counts chan struct{} // the number of runs has changed
+	outbox outbox        // the relay's
 
 	mu     sync.Mutex
 	active map[RunID]context.CancelCauseFunc
@@ -166,7 +167,7 @@ func (m *Manager) Close() error {
 	m.halt(errShutdown)
 	<-ended
 	m.loops.Wait()
-	return m.drainOutbox(context.Background())
+	return errors.Join(m.drainOutbox(context.Background()), m.emptyOutbox(context.Background()))
 }
 
 // kick wakes a loop that waits on c, if it does not know yet.

@@ -77,8 +77,8 @@ type ReadTx interface {
 	// ToolCalls lists a run's calls by step and start.
 	ToolCalls(run RunID) ([]ToolCall, error)
 
-	// Outbox reads lifecycle events that are not in the log yet, oldest first.
-	Outbox(limit int) ([]Outboxed, error)
+	// Outbox reads the lifecycle events after one, oldest first; limit 0 is all.
+	Outbox(after int64, limit int) ([]Outboxed, error)
 	// Idempotent reads the answer that is stored for a key.
 	Idempotent(scope, key string) (Idempotent, error)
 	Audit(session ID, limit int) ([]Audit, error)

@@ -26,30 +26,48 @@ func (m *Manager) follow(caughtUp chan struct{}) {
 	}
 }
 
+// outbox is how far the relay has come. It is used by one goroutine at a time.
+type outbox struct {
+	published int64 // the last event that the log has
+	deleted   int64 // up to here the store's rows are gone
+}
+
+// emptyAt is how many published events wait to be deleted at most, between two sweeps: that
+// is a transaction which a reply should not have to wait for.
+const emptyAt = 512
+
 // relayLoop moves lifecycle events from the store to the log, in order.
 func (m *Manager) relayLoop() {
 	retry := time.NewTicker(sweepEvery)
 	defer retry.Stop()
 	for {
-		if err := m.drainOutbox(m.work); err != nil && m.work.Err() == nil {
+		err := m.drainOutbox(m.work)
+		if err == nil && m.outbox.published-m.outbox.deleted >= emptyAt {
+			err = m.emptyOutbox(m.work)
+		}
+		if err != nil && m.work.Err() == nil {
 			m.cfg.Log.Error("publish lifecycle events", "error", err)
 		}
 		select {
 		case <-m.relay:
 		case <-retry.C:
+			if err := m.emptyOutbox(m.work); err != nil && m.work.Err() == nil {
+				m.cfg.Log.Error("delete published events", "error", err)
+			}
 		case <-m.work.Done():
 			return
 		}
 	}
 }
 
-// drainOutbox publishes what waits in the outbox. An event that was published and not deleted
-// is published again under the same id, which the log knows.
+// drainOutbox publishes what waits in the outbox. After a crash, what was published and not
+// deleted is published again: under the same id, which the log knows for a while, and with
+// the same revision, which observers do.
 func (m *Manager) drainOutbox(ctx context.Context) error {
 	for {
 		var rows []Outboxed
 		err := m.store.View(ctx, func(tx ReadTx) (err error) {
-			rows, err = tx.Outbox(256)
+			rows, err = tx.Outbox(m.outbox.published, 256)
 			return err
 		})
 		if err != nil || len(rows) == 0 {
@@ -59,12 +77,22 @@ func (m *Manager) drainOutbox(ctx context.Context) error {
 			if err := m.log.Publish(ctx, row.SessionID, fmt.Sprintf("outbox-%d", row.Seq), row.Data); err != nil {
 				return fmt.Errorf("publish: %w", err)
 			}
-		}
-		last := rows[len(rows)-1].Seq
-		if err := m.store.Update(ctx, Soft, func(tx Tx) error { return tx.DeleteOutbox(last) }); err != nil {
-			return fmt.Errorf("empty the outbox: %w", err)
+			m.outbox.published = row.Seq
 		}
 	}
+}
+
+// emptyOutbox deletes what was published.
+func (m *Manager) emptyOutbox(ctx context.Context) error {
+	published := m.outbox.published
+	if published == m.outbox.deleted {
+		return nil
+	}
+	if err := m.store.Update(ctx, Soft, func(tx Tx) error { return tx.DeleteOutbox(published) }); err != nil {
+		return fmt.Errorf("empty the outbox: %w", err)
+	}
+	m.outbox.deleted = published
+	return nil
 }
 
 // purge takes the output of runs that ended a while ago out of the log.

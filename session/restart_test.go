@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -28,6 +29,7 @@ type mortal struct {
 	seen  atomic.Int32
 	dead  atomic.Bool
 	died  chan struct{}
+	one   sync.Mutex // held for an update: no other is carried out between one and the death after it
 }
 
 func newMortal(w *world, after string, nth int32) *mortal {
@@ -42,6 +44,8 @@ func (d *mortal) passed(op string) {
 }
 
 func (d *mortal) Update(ctx context.Context, dur session.Durability, f func(tx session.Tx) error) error {
+	d.one.Lock()
+	defer d.one.Unlock()
 	if d.dead.Load() {
 		return errDead
 	}

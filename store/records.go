@@ -7,8 +7,8 @@ const idempotencyAge = 24 * 60 * 60 * 1000
 
 func outboxFields(o *session.Outboxed) []any { return []any{&o.Seq, &o.SessionID, &o.Data} }
 
-func (r *reader) Outbox(limit int) ([]session.Outboxed, error) {
-	return list(r, outboxFields, `SELECT seq, session_id, data FROM outbox ORDER BY seq LIMIT $1`, atMost(limit))
+func (r *reader) Outbox(after int64, limit int) ([]session.Outboxed, error) {
+	return list(r, outboxFields, `SELECT seq, session_id, data FROM outbox WHERE seq > $1 ORDER BY seq LIMIT $2`, after, atMost(limit))
 }
 
 func (t *tx) AppendOutbox(id session.ID, data []byte) error {

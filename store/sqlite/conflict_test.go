@@ -104,7 +104,7 @@ func TestConflictRunsAgain(t *testing.T) {
 			t.Fatalf("error %v after %d runs, want none after 3", err, runs.Load())
 		}
 		err = s.Update(t.Context(), session.Soft, func(tx session.Tx) error {
-			rows, err := tx.Outbox(0)
+			rows, err := tx.Outbox(0, 0)
 			if err != nil {
 				return err
 			}

@@ -9,7 +9,7 @@ import (
 func outbox(w *world) {
 	w.session("ses_1")
 	all := func(limit int) []session.Outboxed {
-		return read(w, func(tx session.ReadTx) ([]session.Outboxed, error) { return tx.Outbox(limit) })
+		return read(w, func(tx session.ReadTx) ([]session.Outboxed, error) { return tx.Outbox(0, limit) })
 	}
 	add := func(data ...string) {
 		w.do(func(tx session.Tx) error {
@@ -36,6 +36,9 @@ func outbox(w *world) {
 	}
 	if got := all(2); len(got) != 2 || got[0].Seq != rows[0].Seq {
 		w.Fatalf("the first two: %v", got)
+	}
+	if got := read(w, func(tx session.ReadTx) ([]session.Outboxed, error) { return tx.Outbox(rows[0].Seq, 1) }); len(got) != 1 || got[0].Seq != rows[1].Seq {
+		w.Fatalf("the one after the first: %v", got)
 	}
 	w.do(func(tx session.Tx) error { return tx.DeleteOutbox(rows[1].Seq) })
 	if got := all(0); len(got) != 1 || string(got[0].Data) != "c" {
