@@ -24,6 +24,7 @@ type Policy struct {
 	Tier1 Tier1
 	// HandOver: a failed run may be repeated later by the second tier.
 	HandOver bool
+	Tier2    Tier2
 	// AutoWithin bounds how far away a stated wait may be for the second tier to arm by
 	// itself; 0: no bound.
 	AutoWithin time.Duration
@@ -40,11 +41,24 @@ type Tier1 struct {
 	Cap      time.Duration // largest window, and the longest stated wait that is slept on
 }
 
+// Tier2 is the slow retry after a failed run.
+type Tier2 struct {
+	Base, Cap   time.Duration // the first wait, which doubles each time, and the longest
+	MaxAttempts int           // failed runs in a row after which it gives up; 0: none
+	MaxElapsed  time.Duration // since the first of them failed; 0: no limit
+}
+
+// Backoff is the wait after so many failed runs in a row, from 1.
+func (t Tier2) Backoff(failed int) time.Duration {
+	return Tier1{Base: t.Base, Cap: t.Cap}.window(failed)
+}
+
 // DefaultPolicy is the configuration's default.
 func DefaultPolicy() Policy {
 	return Policy{
 		Tier1:       Tier1{Attempts: 3, Base: time.Second, Cap: 30 * time.Second},
 		HandOver:    true,
+		Tier2:       Tier2{Base: 2 * time.Second, Cap: 300 * time.Second},
 		AutoWithin:  time.Hour,
 		MaxRequests: 8,
 	}

@@ -22,6 +22,9 @@ const (
 	EventPending EventType = "pending"
 	// EventSuperseded: the messages after Anchor that are listed were superseded by the run.
 	EventSuperseded EventType = "superseded"
+	// EventSchedule: the session's schedule was set or changed, or is gone: then Schedule is
+	// absent.
+	EventSchedule EventType = "schedule"
 	// EventOutput: a run's output goes on. It has no revision; Seq counts within the run.
 	EventOutput EventType = "output"
 	// EventProgress: something is held back. Never in the log, never replayed.
@@ -49,6 +52,7 @@ type Event struct {
 	ToolCall   *ToolCall   `json:"tool_call,omitempty"`
 	Pending    *[]Pending  `json:"pending,omitempty"`
 	Superseded *Superseded `json:"superseded,omitempty"`
+	Schedule   *Schedule   `json:"schedule,omitempty"`
 	Output     *Output     `json:"output,omitempty"`
 	Progress   *Progress   `json:"progress,omitempty"`
 	Snapshot   *Snapshot   `json:"snapshot,omitempty"`

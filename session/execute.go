@@ -229,6 +229,7 @@ func (m *Manager) start(r Run) {
 			m.cfg.Log.Error("run", "session", r.SessionID, "run", r.ID, "error", err)
 		}
 		kick(m.counts)
+		kick(m.clock)
 		kick(m.wake)
 	}()
 }
@@ -435,6 +436,11 @@ func (x *execution) ended(tx Tx, run *Run, do Do, f *failure.Failure, stopped *r
 		}
 	}
 	run.EndedAt = At(now)
+	if run.State == Failed {
+		if err := x.m.schedule(tx, *run, now); err != nil {
+			return err
+		}
+	}
 	if row == nil {
 		return nil
 	}

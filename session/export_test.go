@@ -6,6 +6,6 @@ import "context"
 // run by itself does.
 func (m *Manager) RegenerateAs(ctx context.Context, q Act, id ID, mid MessageID, origin Origin) (Receipt, error) {
 	return m.ask(ctx, q, id, func(tx Tx, s Session, st Status) (Receipt, error) {
-		return m.regenerate(tx, q.Actor, s, st, mid, RegenerateRequest{}, origin)
+		return regenerate(tx, s, st, Run{Trigger: TriggerRetry, Actor: q.Actor, Origin: origin, MessageID: mid}, RegenerateRequest{})
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/reprise-run/reprise/llm"
 )
@@ -37,6 +38,8 @@ type hub struct {
 	live  map[RunID]*liveRun
 	ended []endedRun
 	subs  map[*subscriber]struct{}
+	// leases of viewers that look away for a while, by session and viewer, until when
+	leases map[ID]map[string]time.Time
 }
 
 type ringFrame struct {
@@ -95,7 +98,7 @@ func (s *subscriber) lose() {
 }
 
 func newHub(incarnation string) *hub {
-	return &hub{incarnation: incarnation, live: map[RunID]*liveRun{}, subs: map[*subscriber]struct{}{}}
+	return &hub{incarnation: incarnation, live: map[RunID]*liveRun{}, subs: map[*subscriber]struct{}{}, leases: map[ID]map[string]time.Time{}}
 }
 
 // record takes the log's next record in. It is called by one goroutine.
@@ -250,6 +253,42 @@ func (h *hub) add(session ID) *subscriber {
 	s := &subscriber{session: session, ready: make(chan struct{}, 1)}
 	h.subs[s] = struct{}{}
 	return s
+}
+
+// watched reports whether somebody looks at the session: an open stream, or a lease.
+func (h *hub) watched(session ID, now time.Time) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for viewer, until := range h.leases[session] {
+		if now.Before(until) {
+			return true
+		}
+		delete(h.leases[session], viewer)
+	}
+	for s := range h.subs {
+		if s.session == session {
+			return true
+		}
+	}
+	return false
+}
+
+// lease lets a viewer count until a time; the zero time ends it.
+func (h *hub) lease(session ID, viewer string, until time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	of := h.leases[session]
+	switch {
+	case until.IsZero():
+		delete(of, viewer)
+		if len(of) == 0 {
+			delete(h.leases, session)
+		}
+	case of == nil:
+		h.leases[session] = map[string]time.Time{viewer: until}
+	default:
+		of[viewer] = until
+	}
 }
 
 func (h *hub) remove(s *subscriber) {

@@ -37,6 +37,8 @@ type Config struct {
 	Hold            replay.Hold
 	Policy          recovery.Policy
 	Tools           []agent.Tool
+	// Unattended: the second tier starts a due retry although nobody watches.
+	Unattended bool
 	// Jitter draws from [0,1) for the waits between attempts; nil: a random source.
 	Jitter func() float64
 	// Lease is how long a node may be silent before another takes its runs; default 30s.
@@ -82,6 +84,7 @@ type Manager struct {
 	relay  chan struct{} // the outbox has something
 	counts chan struct{} // the number of runs has changed
 	outbox outbox        // the relay's
+	clock  chan struct{} // a schedule, or who watches, has changed
 
 	mu     sync.Mutex
 	active map[RunID]context.CancelCauseFunc
@@ -110,6 +113,7 @@ func New(ctx context.Context, store Store, log Log, models Models, cfg Config) (
 		wake:   make(chan struct{}, 1),
 		relay:  make(chan struct{}, 1),
 		counts: make(chan struct{}, 1),
+		clock:  make(chan struct{}, 1),
 		active: map[RunID]context.CancelCauseFunc{},
 	}
 	m.accept, m.stop = context.WithCancel(context.Background())
@@ -130,6 +134,7 @@ func New(ctx context.Context, store Store, log Log, models Models, cfg Config) (
 	m.runs.Add(1) // the dispatcher's: Close must not find none while one is being started
 	m.loop(m.dispatchLoop)
 	m.loop(m.announceLoop)
+	m.loop(m.scheduleLoop)
 	kick(m.relay)
 	kick(m.wake)
 	return m, nil

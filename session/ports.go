@@ -50,7 +50,7 @@ type Store interface {
 
 // ReadTx reads. A single row that is not there is ErrNotFound.
 type ReadTx interface {
-	// Session reads a session with its derived State and LastRun.
+	// Session reads a session with its derived State, LastRun and Schedule.
 	Session(id ID) (Session, error)
 	// Sessions lists sessions by last change, newest first.
 	Sessions(archived bool, limit int) ([]Session, error)
@@ -71,6 +71,9 @@ type ReadTx interface {
 	RunningRuns() ([]Run, error)
 	// CountRuns counts the running and the queued runs.
 	CountRuns() (running, queued int, err error)
+
+	// Schedules lists the schedules in any of the states, by the time of their next start.
+	Schedules(states ...ScheduleState) ([]Schedule, error)
 
 	Attempts(run RunID) ([]Attempt, error)
 	Attempt(id AttemptID) (Attempt, error)
@@ -118,6 +121,14 @@ type Tx interface {
 	PutRun(r Run, expect RunState, generation int64) error
 	// ExtendLeases moves the lease of every running run of an owner.
 	ExtendLeases(owner string, until Time) error
+
+	// NextToken raises the session's counter of schedule tokens and returns it.
+	NextToken(id ID) (int64, error)
+	// PutSchedule stores the session's schedule, in place of one that has the expected token
+	// and state; expect 0: in place of any. ErrLost where it has another.
+	PutSchedule(s Schedule, expect int64, in ScheduleState) error
+	// DeleteSchedule reports whether there was one.
+	DeleteSchedule(id ID) (bool, error)
 
 	// OpenAttempt stores an attempt, numbered within its run, and counts the request on the
 	// run, where the run is running in the attempt's generation and not asked to cancel; else

@@ -97,6 +97,9 @@ func (m *Manager) Post(ctx context.Context, q Act, id ID, parts []llm.Part) (Rec
 		if s.Title == "" {
 			s.Title = title(parts)
 		}
+		if err := retire(tx, id); err != nil {
+			return Receipt{}, err
+		}
 		s.Paused = next.Paused
 		if err := tx.PutSession(s); err != nil {
 			return Receipt{}, err
@@ -167,7 +170,7 @@ func queueMessage(tx Tx, s Session, p Pending) error {
 }
 
 func queueRun(tx Tx, r Run) error {
-	r.State, r.QueuedAt = Queued, At(time.Now())
+	r.State, r.QueuedAt, r.Attempt = Queued, At(time.Now()), max(r.Attempt, 1)
 	if err := tx.InsertRun(r); err != nil {
 		return err
 	}

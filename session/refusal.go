@@ -15,6 +15,8 @@ const (
 	CodeConflict            = "conflict"
 	CodeRunActive           = "run_active"
 	CodeStaleRun            = "stale_run"
+	CodeStaleToken          = "stale_token"
+	CodeNotSafe             = "not_safe"
 	CodeStaleRevision       = "stale_revision"
 	CodeEffectsNotConfirmed = "effects_not_confirmed"
 	CodeIdempotency         = "idempotency_mismatch"

@@ -32,14 +32,14 @@ type EffectInfo struct {
 // fresh run is queued. No message row is created or changed.
 func (m *Manager) Regenerate(ctx context.Context, q Act, id ID, mid MessageID, req RegenerateRequest) (Receipt, error) {
 	return m.ask(ctx, q, id, func(tx Tx, s Session, st Status) (Receipt, error) {
-		return m.regenerate(tx, q.Actor, s, st, mid, req, byOperator)
+		return regenerate(tx, s, st, Run{Trigger: TriggerRegenerate, Actor: q.Actor, Origin: byOperator, MessageID: mid}, req)
 	})
 }
 
 // regenerate is the one path of the operator's click and of whatever repeats a failed run by
-// itself; the latter brings the origin that its gate will check.
-func (m *Manager) regenerate(tx Tx, actor string, s Session, st Status, mid MessageID, req RegenerateRequest, origin Origin) (Receipt, error) {
-	anchor, err := tx.Message(mid)
+// itself. run brings who asks, for which message, and the origin that its gates will check.
+func regenerate(tx Tx, s Session, st Status, run Run, req RegenerateRequest) (Receipt, error) {
+	anchor, err := tx.Message(run.MessageID)
 	if err != nil {
 		return Receipt{}, err
 	}
@@ -73,15 +73,12 @@ func (m *Manager) regenerate(tx Tx, actor string, s Session, st Status, mid Mess
 				Message: "Tools have changed something after this message. It stays changed and may happen again: confirm with confirm_effects."}
 		}
 	}
-	run := Run{
-		ID: NewID[RunID]("run_", time.Now()), SessionID: s.ID, MessageID: mid,
-		Trigger: TriggerRegenerate, Actor: actor, Model: s.Model, Origin: origin,
-	}
+	run.ID, run.SessionID, run.Model = NewID[RunID]("run_", time.Now()), s.ID, s.Model
 	if err := replace(tx, s, next, do, run, later, anchor); err != nil {
 		return Receipt{}, err
 	}
-	return Receipt{MessageID: mid, RunID: run.ID, State: string(Queued), Superseded: len(later)},
-		audit(tx, actor, "regenerate", s.ID, run.ID, fmt.Sprintf("superseded %d messages", len(later)))
+	return Receipt{MessageID: anchor.ID, RunID: run.ID, State: string(Queued), Superseded: len(later)},
+		audit(tx, run.Actor, string(run.Trigger), s.ID, run.ID, fmt.Sprintf("regenerate: superseded %d messages", len(later)))
 }
 
 // replace supersedes the given messages and queues the run that replaces them.
@@ -98,11 +95,8 @@ func replace(tx Tx, s Session, next Status, do Do, run Run, gone []Message, anch
 		}
 	}
 	if len(gone) > 0 {
-		var only RunID
-		if run.Trigger == TriggerResume {
-			only = run.Continues
-		}
-		if _, err := tx.Supersede(s.ID, anchor.ID, gone[0].Position-1, only, run.ID, At(time.Now())); err != nil {
+		// Of a resumed run, its own rows alone.
+		if _, err := tx.Supersede(s.ID, anchor.ID, gone[0].Position-1, run.Continues, run.ID, At(time.Now())); err != nil {
 			return err
 		}
 		ids := make([]MessageID, len(gone))
@@ -115,6 +109,9 @@ func replace(tx Tx, s Session, next Status, do Do, run Run, gone []Message, anch
 	}
 	s.Paused = next.Paused
 	if err := tx.PutSession(s); err != nil {
+		return err
+	}
+	if err := retire(tx, s.ID); err != nil {
 		return err
 	}
 	return queueRun(tx, run)
@@ -146,11 +143,14 @@ func effectsOf(tx ReadTx, messages []Message) ([]EffectInfo, error) {
 // Nothing that was committed is run again; the rows behind it are superseded.
 func (m *Manager) Resume(ctx context.Context, q Act, id ID, rid RunID) (Receipt, error) {
 	return m.ask(ctx, q, id, func(tx Tx, s Session, st Status) (Receipt, error) {
-		return m.resume(tx, q.Actor, s, st, rid, byOperator)
+		return resume(tx, s, st, Run{Trigger: TriggerResume, Actor: q.Actor, Origin: byOperator, Continues: rid})
 	})
 }
 
-func (m *Manager) resume(tx Tx, actor string, s Session, st Status, rid RunID, origin Origin) (Receipt, error) {
+// resume is the one path of the operator's click and of whatever resumes by itself, like
+// regenerate.
+func resume(tx Tx, s Session, st Status, run Run) (Receipt, error) {
+	rid := run.Continues
 	old, err := tx.Run(rid)
 	if err != nil {
 		return Receipt{}, err
@@ -190,17 +190,14 @@ func (m *Manager) resume(tx Tx, actor string, s Session, st Status, rid RunID, o
 				Message: fmt.Sprintf("Nobody knows how %s ended. Look, and resolve the call first.", c.Name)}
 		}
 	}
-	run := Run{
-		ID: NewID[RunID]("run_", time.Now()), SessionID: s.ID, MessageID: anchor.ID,
-		Trigger: TriggerResume, Continues: rid, Actor: actor, Model: s.Model,
-		Steps: old.Steps, Origin: origin,
-	}
+	run.ID, run.SessionID, run.MessageID = NewID[RunID]("run_", time.Now()), s.ID, anchor.ID
+	run.Model, run.Steps = s.Model, old.Steps
 	gone := uncommitted(later)
 	if err := replace(tx, s, next, do, run, gone, anchor); err != nil {
 		return Receipt{}, err
 	}
 	return Receipt{MessageID: anchor.ID, RunID: run.ID, State: string(Queued), Superseded: len(gone)},
-		audit(tx, actor, "resume", s.ID, run.ID, "continues "+string(rid))
+		audit(tx, run.Actor, string(run.Trigger), s.ID, run.ID, "resume: continues "+string(rid))
 }
 
 // uncommitted returns the interrupted or empty rows at the end of a reply.

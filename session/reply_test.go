@@ -206,17 +206,22 @@ func TestCancel(t *testing.T) {
 	})
 }
 
-// K-024, K-028, F36 of the page: a message during a run waits, in order, and can be changed.
-func TestPending(t *testing.T) {
-	release := make(chan struct{})
-	gate := &tool{name: "wait", run: func(ctx context.Context) error {
+// until is a tool's work that takes until the channel is closed.
+func until(release chan struct{}) func(context.Context) error {
+	return func(ctx context.Context) error {
 		select {
 		case <-release:
 			return nil
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-	}}
+	}
+}
+
+// K-024, K-028, F36 of the page: a message during a run waits, in order, and can be changed.
+func TestPending(t *testing.T) {
+	release := make(chan struct{})
+	gate := &tool{name: "wait", run: until(release)}
 	w := newWorld(t, call("", "wait", "c1"), say("one"), say("two"), say("three"))
 	w.cfg.Tools = []agent.Tool{gate}
 	w.start()
@@ -267,7 +272,7 @@ func TestPausedQueue(t *testing.T) {
 // K-021, K-025, K-028: over the cap sessions queue, and start in order of arrival.
 func TestCap(t *testing.T) {
 	release := make(chan struct{})
-	gate := &tool{name: "wait", run: func(ctx context.Context) error { <-release; return nil }}
+	gate := &tool{name: "wait", run: until(release)}
 	w := newWorld(t, call("", "wait", "c1"), say("one"), say("two"), say("three"))
 	w.cfg.ConcurrentRuns = 1
 	w.cfg.Tools = []agent.Tool{gate}
@@ -299,7 +304,7 @@ func TestCap(t *testing.T) {
 // K-028: where the configuration says so, what found no slot waits for the operator.
 func TestOperatorStarts(t *testing.T) {
 	release := make(chan struct{})
-	gate := &tool{name: "wait", run: func(ctx context.Context) error { <-release; return nil }}
+	gate := &tool{name: "wait", run: until(release)}
 	w := newWorld(t, call("", "wait", "c1"), say("one"), say("two"))
 	w.cfg.ConcurrentRuns, w.cfg.OperatorStarts = 1, true
 	w.cfg.Tools = []agent.Tool{gate}

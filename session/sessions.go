@@ -112,6 +112,11 @@ func (m *Manager) PatchSession(ctx context.Context, actor string, id ID, p Sessi
 				return err
 			}
 		}
+		if p.Model != nil && *p.Model != s.Model || s.Archived {
+			if err := retire(tx, id); err != nil {
+				return err
+			}
+		}
 		if p.Title != nil {
 			s.Title = *p.Title
 		}

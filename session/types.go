@@ -76,9 +76,10 @@ type Session struct {
 	// session the one with the greater revision is newer.
 	Revision int64 `json:"revision"`
 
-	// State and LastRun are derived when the session is read.
-	State   State `json:"state"`
-	LastRun *Run  `json:"last_run,omitempty"`
+	// State, LastRun and Schedule are derived when the session is read.
+	State    State     `json:"state"`
+	LastRun  *Run      `json:"last_run,omitempty"`
+	Schedule *Schedule `json:"schedule,omitempty"`
 }
 
 // Settings are a session's own; a zero leaves it to the server's configuration.
@@ -148,6 +149,7 @@ const (
 	TriggerMessage    Trigger = "message"
 	TriggerRegenerate Trigger = "regenerate"
 	TriggerResume     Trigger = "resume"
+	TriggerRetry      Trigger = "retry" // the second tier, or the operator's Try now
 )
 
 // Run is one execution of the agent that answers one operator message.
@@ -162,6 +164,12 @@ type Run struct {
 	Model     string    `json:"model"` // the session's model when it was queued
 	// Origin is who wants its requests; it stays fixed for all steps.
 	Origin Origin `json:"origin"`
+
+	// Attempt counts the runs of one series of the second tier, from 1. Since is when the first
+	// of them failed, Token that of the schedule that started this one.
+	Attempt int   `json:"attempt"`
+	Since   Time  `json:"since,omitempty"`
+	Token   int64 `json:"token,omitempty"`
 
 	// Generation grows each time the run is claimed, aborted or handed over. Claims counts
 	// the claims.

@@ -57,6 +57,9 @@ func (m *Manager) Watch(ctx context.Context, w Watch, f func([]*Frame) error) er
 			}
 			missed = []*Frame{first}
 		}
+		if w.Session != "" {
+			kick(m.clock) // a viewer has come
+		}
 		err := m.observe(ctx, sub, missed, f)
 		if err != nil {
 			return err

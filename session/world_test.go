@@ -183,6 +183,7 @@ func (w *world) sent(want int) {
 // observer reads a session's events.
 type observer struct {
 	w      *world
+	first  []session.Frame // the snapshot, until it is read
 	frames chan session.Frame
 	cancel context.CancelFunc
 	done   chan struct{}
@@ -207,6 +208,13 @@ func (w *world) watch(after string) *observer {
 			return nil
 		})
 	}()
+	if after == "" { // it watches from here on
+		select {
+		case f := <-o.frames:
+			o.first = []session.Frame{f}
+		case <-o.done:
+		}
+	}
 	return o
 }
 
@@ -217,23 +225,36 @@ func (o *observer) stop() {
 
 func (o *observer) next() session.Event {
 	o.w.t.Helper()
+	if len(o.first) > 0 {
+		f := o.first[0]
+		o.first = nil
+		return o.read(f)
+	}
 	select {
 	case f := <-o.frames:
-		var e session.Event
-		if err := json.Unmarshal(f.Data, &e); err != nil {
-			o.w.t.Fatal(err)
-		}
-		if f.ID != "" {
-			o.last = f.ID
-		}
-		o.seen = append(o.seen, e)
-		return e
+		return o.read(f)
 	case <-o.done:
 		o.w.t.Fatalf("the stream of events ended: %v", o.err)
 	case <-time.After(20 * time.Second):
+		for _, e := range o.seen {
+			o.w.t.Logf("seen: %s, revision %d", e.Type, e.Revision)
+		}
 		o.w.t.Fatal("no event in 20 s")
 	}
 	panic("unreachable")
+}
+
+func (o *observer) read(f session.Frame) session.Event {
+	o.w.t.Helper()
+	var e session.Event
+	if err := json.Unmarshal(f.Data, &e); err != nil {
+		o.w.t.Fatal(err)
+	}
+	if f.ID != "" {
+		o.last = f.ID
+	}
+	o.seen = append(o.seen, e)
+	return e
 }
 
 // until reads events up to the first that f likes.

@@ -72,7 +72,9 @@ var (
 	roles     = []session.Role{session.RoleOperator, session.RoleReply, session.RoleTool}
 	runStates = []session.RunState{session.Queued, session.Running, session.Succeeded,
 		session.Failed, session.Cancelled}
-	triggers   = []session.Trigger{session.TriggerMessage, session.TriggerRegenerate, session.TriggerResume}
+	triggers       = []session.Trigger{session.TriggerMessage, session.TriggerRegenerate, session.TriggerResume, session.TriggerRetry}
+	scheduleStates = []session.ScheduleState{session.ScheduleArmed, session.ScheduleScheduled, session.ScheduleHeld,
+		session.ScheduleCancelled, session.ScheduleExhausted, session.ScheduleNever}
 	callStates = []session.CallState{session.CallStarted, session.CallEnded, session.CallUnknown, session.CallAgain}
 )
 

@@ -9,10 +9,10 @@ func sessionFields(s *session.Session) []any {
 		&s.Actor, &s.CreatedAt, &s.UpdatedAt, &s.Revision}
 }
 
-// derive completes a session by its newest run. An active run is always the newest: another
+// derive completes a session by its schedule and its newest run. An active run is always the newest: another
 // can only follow when it has ended.
-func derive(s *session.Session, last *session.Run) {
-	s.State, s.LastRun = session.Idle, last
+func derive(s *session.Session, last *session.Run, schedule *session.Schedule) {
+	s.State, s.LastRun, s.Schedule = session.Idle, last, schedule
 	if last == nil {
 		return
 	}
@@ -33,12 +33,20 @@ func (r *reader) Session(id session.ID) (session.Session, error) {
 	if err != nil {
 		return session.Session{}, err
 	}
-	if len(last) == 0 {
-		derive(&s, nil)
-	} else {
-		derive(&s, &last[0])
+	schedule, err := list(r, scheduleFields, ofSession, id)
+	if err != nil {
+		return session.Session{}, err
 	}
+	derive(&s, first(last), first(schedule))
 	return s, nil
+}
+
+// first is a list's first element, nil where there is none.
+func first[T any](list []T) *T {
+	if len(list) == 0 {
+		return nil
+	}
+	return &list[0]
 }
 
 func (r *reader) Sessions(archived bool, limit int) ([]session.Session, error) {
@@ -53,12 +61,20 @@ WHERE archived = $1 ORDER BY updated_at DESC, id DESC LIMIT $2`, archived, atMos
 	if err != nil {
 		return nil, err
 	}
+	schedules, err := list(r, scheduleFields, `SELECT `+scheduleColumns+` FROM schedules`)
+	if err != nil {
+		return nil, err
+	}
+	waiting := make(map[session.ID]*session.Schedule, len(schedules))
+	for i := range schedules {
+		waiting[schedules[i].SessionID] = &schedules[i]
+	}
 	last := make(map[session.ID]*session.Run, len(runs))
 	for i := range runs {
 		last[runs[i].SessionID] = &runs[i]
 	}
 	for i := range all {
-		derive(&all[i], last[all[i].ID])
+		derive(&all[i], last[all[i].ID], waiting[all[i].ID])
 	}
 	return all, nil
 }

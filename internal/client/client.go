@@ -17,6 +17,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/reprise-run/reprise/internal/httpapi"
 	"github.com/reprise-run/reprise/llm"
@@ -260,6 +261,44 @@ func (c *Client) Attempts(ctx context.Context, id session.ID, run session.RunID)
 func (c *Client) FindRun(ctx context.Context, run session.RunID) (r session.Run, err error) {
 	err = c.do(ctx, "GET", "/api/v1/runs"+at(run), nil, "", nil, &r)
 	return r, err
+}
+
+// Retry reads the session's schedule; a session that has none is not found.
+func (c *Client) Retry(ctx context.Context, id session.ID) (s session.Schedule, err error) {
+	err = c.do(ctx, "GET", "/api/v1/sessions"+at(id)+"/retry", nil, "", nil, &s)
+	return s, err
+}
+
+// RetryNow starts the retry at once. token is that of the schedule that was seen; 0: any.
+func (c *Client) RetryNow(ctx context.Context, id session.ID, token int64, confirmEffects bool) (r session.Receipt, err error) {
+	body := map[string]any{"token": token, "confirm_effects": confirmEffects}
+	err = c.do(ctx, "POST", "/api/v1/sessions"+at(id)+"/retry/now", nil, "", body, &r)
+	return r, err
+}
+
+// CancelRetry ends a wait, or dismisses one that has ended.
+func (c *Client) CancelRetry(ctx context.Context, id session.ID, token int64) (r session.Retired, err error) {
+	err = c.do(ctx, "DELETE", "/api/v1/sessions"+at(id)+"/retry", url.Values{"token": {strconv.FormatInt(token, 10)}}, "", nil, &r)
+	return r, err
+}
+
+// Snooze puts the retry off.
+func (c *Client) Snooze(ctx context.Context, id session.ID, token int64, until time.Time) (s session.Schedule, err error) {
+	body := map[string]any{"token": token, "until": session.At(until)}
+	err = c.do(ctx, "POST", "/api/v1/sessions"+at(id)+"/retry/snooze", nil, "", body, &s)
+	return s, err
+}
+
+// Schedule lets what is not repeated by itself be repeated at the provider's time.
+func (c *Client) Schedule(ctx context.Context, id session.ID, token int64) (s session.Schedule, err error) {
+	err = c.do(ctx, "POST", "/api/v1/sessions"+at(id)+"/retry/schedule", nil, "", map[string]any{"token": token}, &s)
+	return s, err
+}
+
+// Waiting lists the retries that wait.
+func (c *Client) Waiting(ctx context.Context) (list httpapi.WaitingList, err error) {
+	err = c.do(ctx, "GET", "/api/v1/waiting", nil, "", nil, &list)
+	return list, err
 }
 
 // ResolveCall settles a tool call of the session's last run whose outcome nobody knows.

@@ -15,6 +15,7 @@ import (
 	"github.com/reprise-run/reprise/internal/client"
 	"github.com/reprise-run/reprise/internal/httpapi"
 	"github.com/reprise-run/reprise/llm"
+	"github.com/reprise-run/reprise/llm/replay"
 	"github.com/reprise-run/reprise/session"
 )
 
@@ -68,12 +69,13 @@ func (f *fake) last() string {
 }
 
 var (
-	aSession = session.Session{ID: "ses_1", Title: "first", Model: "rehearsal/ok", Actor: "operator", Revision: 3, State: session.Idle}
-	aRun     = session.Run{ID: "run_1", SessionID: "ses_1", MessageID: "msg_1", State: session.Running, Trigger: session.TriggerMessage}
-	aReceipt = session.Receipt{MessageID: "msg_1", RunID: "run_1", State: "running"}
-	aMessage = session.Message{ID: "msg_1", SessionID: "ses_1", Position: 1, Role: session.RoleOperator, Parts: []llm.Part{llm.Text("hi")}}
-	aPending = session.Pending{MessageID: "msg_2", RunID: "run_2", SessionID: "ses_1", Parts: []llm.Part{llm.Text("later")}}
-	aSystem  = session.System{Version: "test", ConcurrentRuns: 16, Now: 1}
+	aSession  = session.Session{ID: "ses_1", Title: "first", Model: "rehearsal/ok", Actor: "operator", Revision: 3, State: session.Idle}
+	aRun      = session.Run{ID: "run_1", SessionID: "ses_1", MessageID: "msg_1", State: session.Running, Trigger: session.TriggerMessage}
+	aSchedule = session.Schedule{SessionID: "ses_1", RunID: "run_1", State: session.ScheduleArmed, Verb: replay.Regenerate, Token: 3}
+	aReceipt  = session.Receipt{MessageID: "msg_1", RunID: "run_1", State: "running"}
+	aMessage  = session.Message{ID: "msg_1", SessionID: "ses_1", Position: 1, Role: session.RoleOperator, Parts: []llm.Part{llm.Text("hi")}}
+	aPending  = session.Pending{MessageID: "msg_2", RunID: "run_2", SessionID: "ses_1", Parts: []llm.Part{llm.Text("later")}}
+	aSystem   = session.System{Version: "test", ConcurrentRuns: 16, Now: 1}
 )
 
 func (f *fake) CreateSession(_ context.Context, actor string, n session.NewSession) (session.Session, error) {
@@ -142,6 +144,27 @@ func (f *fake) Attempts(_ context.Context, id session.ID, run session.RunID) ([]
 }
 func (f *fake) FindRun(_ context.Context, run session.RunID) (session.Run, error) {
 	return f.run, f.call("find", run)
+}
+func (f *fake) RetryNow(_ context.Context, a session.Act, id session.ID, token int64, confirmed bool) (session.Receipt, error) {
+	return aReceipt, f.call("retry-now", f.act(a), id, token, confirmed)
+}
+func (f *fake) CancelRetry(_ context.Context, actor string, id session.ID, token int64) (session.Retired, error) {
+	return session.Retired{Run: &aRun}, f.call("cancel-retry", actor, id, token)
+}
+func (f *fake) Snooze(_ context.Context, actor string, id session.ID, token int64, until time.Time) (session.Schedule, error) {
+	return aSchedule, f.call("snooze", actor, id, token, until.UnixMilli())
+}
+func (f *fake) Schedule(_ context.Context, actor string, id session.ID, token int64) (session.Schedule, error) {
+	return aSchedule, f.call("schedule", actor, id, token)
+}
+func (f *fake) Waiting(context.Context) ([]session.Schedule, error) {
+	return []session.Schedule{aSchedule}, f.call("waiting")
+}
+func (f *fake) AddViewer(_ context.Context, id session.ID, viewer string) error {
+	return f.call("add-viewer", id, viewer)
+}
+func (f *fake) RemoveViewer(_ context.Context, id session.ID, viewer string) error {
+	return f.call("remove-viewer", id, viewer)
 }
 func (f *fake) ResolveCall(_ context.Context, actor string, id session.ID, call string, how session.Resolution) (session.ToolCall, error) {
 	return session.ToolCall{CallID: call, State: session.CallEnded}, f.call("resolve", actor, id, call, how)

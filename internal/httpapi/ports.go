@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"time"
 
 	"github.com/reprise-run/reprise/failure"
 	"github.com/reprise-run/reprise/llm"
@@ -36,6 +37,16 @@ type Sessions interface {
 	Run(ctx context.Context, id session.ID, run session.RunID) (session.Run, error)
 	Attempts(ctx context.Context, id session.ID, run session.RunID) ([]session.Attempt, error)
 	FindRun(ctx context.Context, run session.RunID) (session.Run, error)
+	// The second tier's schedule of a session. token is that of the schedule that the caller
+	// has seen; 0: not checked.
+	RetryNow(ctx context.Context, act session.Act, id session.ID, token int64, confirmEffects bool) (session.Receipt, error)
+	CancelRetry(ctx context.Context, actor string, id session.ID, token int64) (session.Retired, error)
+	Snooze(ctx context.Context, actor string, id session.ID, token int64, until time.Time) (session.Schedule, error)
+	Schedule(ctx context.Context, actor string, id session.ID, token int64) (session.Schedule, error)
+	Waiting(ctx context.Context) ([]session.Schedule, error)
+	// AddViewer and RemoveViewer keep a viewer's lease.
+	AddViewer(ctx context.Context, id session.ID, viewer string) error
+	RemoveViewer(ctx context.Context, id session.ID, viewer string) error
 	// ResolveCall settles a call of the session's last run whose outcome nobody knows.
 	ResolveCall(ctx context.Context, actor string, id session.ID, call string, how session.Resolution) (session.ToolCall, error)
 

@@ -42,6 +42,15 @@ func (h *Handler) routes() []route {
 		{"POST", run + "/start", "start-run", "Start a run that waits for the operator", 202, to(h, h.start)},
 		{"POST", run + "/resume", "resume-run", "Go on after a run's last committed step", 202, to(h, h.resume)},
 		{"GET", run + "/attempts", "list-attempts", "Every attempt of a run, with its failure and decision", 200, to(h, h.attempts)},
+		{"GET", one + "/retry", "get-retry", "What the second tier will do, or why it will not", 200, to(h, h.getRetry)},
+		{"DELETE", one + "/retry", "cancel-retry", "End a wait, or dismiss one that has ended; a retry that has started is cancelled", 200, to(h, h.cancelRetry)},
+		{"POST", one + "/retry/now", "retry-now", "Start the retry at once", 202, to(h, h.retryNow)},
+		{"POST", one + "/retry/snooze", "snooze-retry", "Put the retry off", 200, to(h, h.snooze)},
+		{"POST", one + "/retry/schedule", "schedule-retry", "Schedule what is not repeated by itself at the time that the provider stated", 200, to(h, h.schedule)},
+		{"GET", "/api/v1/waiting", "list-waiting", "Every retry that waits, the next to start first", 200, to(h, h.waiting)},
+		{"POST", one + "/viewers", "add-viewer", "Count as watching for 150 seconds although no stream is open", 204, to(h, h.addViewer)},
+		{"DELETE", one + "/viewers/{viewer}", "remove-viewer", "Count no longer as watching", 204, to(h, h.removeViewer)},
+
 		{"POST", one + "/tool-calls/{call}/resolve", "resolve-call", "Settle a tool call whose outcome nobody knows", 200, to(h, h.resolveCall)},
 		{"GET", "/api/v1/runs/{rid}", "find-run", "Find a run of any session", 200, to(h, h.findRun)},
 

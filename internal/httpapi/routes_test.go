@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/reprise-run/reprise/failure"
 	"github.com/reprise-run/reprise/internal/client"
@@ -60,6 +61,10 @@ func TestCalls(t *testing.T) {
 		{"start", func() (any, error) { return c.StartRun(ctx, "ses_1", "run_1") }, "start operator ses_1 run_1", aRun},
 		{"attempts", func() (any, error) { return c.Attempts(ctx, "ses_1", "run_1") }, "attempts ses_1 run_1",
 			[]session.Attempt{{ID: "att_1", RunID: "run_1", Number: 1}}},
+		{"retry now", func() (any, error) { return c.RetryNow(ctx, "ses_1", 3, true) }, "retry-now operator POST /api/v1/sessions/ses_1/retry/now  ses_1 3 true", aReceipt},
+		{"cancel retry", func() (any, error) { return c.CancelRetry(ctx, "ses_1", 3) }, "cancel-retry operator ses_1 3", session.Retired{Run: &aRun}},
+		{"snooze", func() (any, error) { return c.Snooze(ctx, "ses_1", 3, time.UnixMilli(1790000000000)) }, "snooze operator ses_1 3 1790000000000", aSchedule},
+		{"schedule", func() (any, error) { return c.Schedule(ctx, "ses_1", 3) }, "schedule operator ses_1 3", aSchedule},
 		{"resolve", func() (any, error) { return c.ResolveCall(ctx, "ses_1", "call_1", session.MarkDone) }, "resolve operator ses_1 call_1 mark_done",
 			session.ToolCall{CallID: "call_1", State: session.CallEnded}},
 		{"find", func() (any, error) { return c.FindRun(ctx, "run_1") }, "find run_1", aRun},

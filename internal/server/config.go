@@ -134,8 +134,12 @@ func Defaults() Config {
 
 func (r Recovery) policy() recovery.Policy {
 	return recovery.Policy{
-		Tier1:       recovery.Tier1{Attempts: r.Tier1.Attempts, Base: time.Duration(r.Tier1.Base), Cap: time.Duration(r.Tier1.Cap)},
-		HandOver:    r.Tier2.Mode != "off",
+		Tier1:    recovery.Tier1{Attempts: r.Tier1.Attempts, Base: time.Duration(r.Tier1.Base), Cap: time.Duration(r.Tier1.Cap)},
+		HandOver: r.Tier2.Mode != "off",
+		Tier2: recovery.Tier2{
+			Base: time.Duration(r.Tier2.Base), Cap: time.Duration(r.Tier2.Cap),
+			MaxAttempts: r.Tier2.MaxAttempts, MaxElapsed: time.Duration(r.Tier2.MaxElapsed),
+		},
 		AutoWithin:  time.Duration(r.Tier2.AutoWithin),
 		Unknown:     r.Unknown == "bounded",
 		MaxRequests: r.MaxRequestsPerStep,
@@ -291,19 +295,25 @@ func (c *Config) validate() error {
 	if r.Unknown != "never" && r.Unknown != "bounded" {
 		bad("recovery.unknown", "want never or bounded")
 	}
-	d := Defaults().Recovery.Tier2
 	switch r.Tier2.Mode {
 	case "interactive", "off":
 	case "unattended":
-		unavailable("recovery.tier2.mode", true, "retries while nobody watches are")
+		if r.Tier2.MaxElapsed <= 0 {
+			bad("recovery.tier2.max_elapsed", "unattended retries need a ceiling: want a time, as 12h")
+		}
 	default:
-		bad("recovery.tier2.mode", "want interactive or off")
+		bad("recovery.tier2.mode", "want interactive, unattended or off")
 	}
-	unavailable("recovery.tier2.base", r.Tier2.Base != d.Base, "the slow retry's timer is")
-	unavailable("recovery.tier2.cap", r.Tier2.Cap != d.Cap, "the slow retry's timer is")
-	unavailable("recovery.tier2.max_attempts", r.Tier2.MaxAttempts != 0, "a limit on slow retries is")
-	unavailable("recovery.tier2.max_elapsed", r.Tier2.MaxElapsed != 0, "a limit on slow retries is")
-	unavailable("recovery.tier2.max_spend", r.Tier2.MaxSpend != 0, "a limit on slow retries is")
+	if r.Tier2.Base <= 0 {
+		bad("recovery.tier2.base", "want a time above 0")
+	}
+	if r.Tier2.Cap < r.Tier2.Base {
+		bad("recovery.tier2.cap", "is less than recovery.tier2.base")
+	}
+	if r.Tier2.MaxAttempts < 0 {
+		bad("recovery.tier2.max_attempts", "want 0 or more; 0 is no limit")
+	}
+	unavailable("recovery.tier2.max_spend", r.Tier2.MaxSpend != 0, "a limit on slow retries in money is")
 	if c.Limits.ConcurrentRuns < 0 {
 		bad("limits.concurrent_runs", "want 0 or more; 0 leaves every run queued")
 	}

@@ -108,6 +108,7 @@ func Open(ctx context.Context, cfg Config, o Options) (s *Server, err error) {
 		OperatorStarts: cfg.Limits.Queued == "operator",
 		Hold:           cfg.Recovery.Hold.replay(),
 		Policy:         cfg.Recovery.policy(),
+		Unattended:     cfg.Recovery.Tier2.Mode == "unattended",
 		Tools:          []agent.Tool{agent.Clock{}},
 		Sole:           true,
 		Grace:          o.Grace,

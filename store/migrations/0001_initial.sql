@@ -63,6 +63,9 @@ CREATE TABLE runs (
   actor            TEXT NOT NULL,
   model            TEXT NOT NULL,
   origin           TEXT NOT NULL,
+  attempt          BIGINT NOT NULL,
+  since            BIGINT NOT NULL,
+  token            BIGINT NOT NULL,
   generation       BIGINT NOT NULL,
   claims           BIGINT NOT NULL,
   owner            TEXT NOT NULL,
@@ -83,6 +86,31 @@ CREATE TABLE runs (
 CREATE UNIQUE INDEX runs_one_active ON runs (session_id) WHERE state IN ('queued', 'running');
 CREATE INDEX runs_queued ON runs (queued_at, id) WHERE state = 'queued' AND NOT parked;
 CREATE INDEX runs_running ON runs (id) WHERE state = 'running';
+
+-- The second tier's entry of a session. Its token is of the session's own counter.
+CREATE TABLE schedules (
+  session_id        TEXT PRIMARY KEY REFERENCES sessions (id),
+  anchor_message_id TEXT NOT NULL,
+  run_id            TEXT NOT NULL REFERENCES runs (id),
+  state             TEXT NOT NULL,
+  verb              TEXT NOT NULL,
+  attempt           BIGINT NOT NULL,
+  max_attempts      BIGINT NOT NULL,
+  retry_class       TEXT NOT NULL,
+  chosen_by         TEXT NOT NULL,
+  not_before        BIGINT NOT NULL,
+  next_at           BIGINT NOT NULL,
+  since             BIGINT NOT NULL,
+  updated_at        BIGINT NOT NULL,
+  retryable         BOOLEAN NOT NULL,
+  replay_safe       BOOLEAN NOT NULL,
+  reason            TEXT NOT NULL,
+  evidence          TEXT NOT NULL,
+  hold_reason       TEXT NOT NULL,
+  authorised_by     TEXT NOT NULL,
+  token             BIGINT NOT NULL
+);
+CREATE INDEX schedules_by_time ON schedules (state, next_at);
 
 -- An attempt without ended_at is open.
 CREATE TABLE attempts (

@@ -79,6 +79,7 @@ export interface Event {
   progress?: Progress;
   revision?: number;
   run?: Run;
+  schedule?: Schedule;
   session?: Session;
   session_id?: string;
   snapshot?: Snapshot;
@@ -285,8 +286,21 @@ export interface ResolveInBody {
   action: 'use_as_is' | 'mark_done' | 'run_again';
 }
 
+export interface Retired {
+  run?: Run;
+  schedule?: Schedule;
+}
+
+export interface RetryNowInBody {
+  /** What tools have changed stays changed and may happen again. */
+  confirm_effects?: boolean;
+  /** Of the schedule that was seen; 0: not checked. */
+  token?: number;
+}
+
 export interface Run {
   actor: string;
+  attempt: number;
   cancel_requested?: boolean;
   cancelled_by?: string;
   claims: number;
@@ -306,9 +320,11 @@ export interface Run {
   recovery?: Recovery;
   requests: number;
   session_id: string;
+  since?: number;
   started_at?: number;
   state: string;
   steps: number;
+  token?: number;
   trigger: string;
 }
 
@@ -317,6 +333,34 @@ export interface RunEvidence {
   run: string;
   tail: string[];
   whole: string[];
+}
+
+export interface Schedule {
+  anchor_message_id: string;
+  attempt: number;
+  authorised_by?: string;
+  chosen_by: string;
+  evidence: string[];
+  hold_reason?: string;
+  max_attempts: number;
+  next_at?: number;
+  not_before?: number;
+  reason: string;
+  replay_safe: boolean;
+  retry_class: 'unknown' | 'rate_limited' | 'overloaded' | 'server_error' | 'network' | 'timeout' | 'stream_interrupted' | 'quota_exhausted' | 'spend_limit_exceeded' | 'auth_failed' | 'credentials_unresolved' | 'permission_denied' | 'model_not_found' | 'context_overflow' | 'request_too_large' | 'invalid_request' | 'content_filtered' | 'cancelled' | 'interrupted' | 'local';
+  retryable: boolean;
+  run_id: string;
+  session_id: string;
+  since: number;
+  state: string;
+  token: number;
+  updated_at: number;
+  verb: string;
+}
+
+export interface ScheduleInBody {
+  /** Of the schedule that was seen; 0: not checked. */
+  token?: number;
 }
 
 export interface Scope {
@@ -336,6 +380,7 @@ export interface Session {
   model: string;
   paused: boolean;
   revision: number;
+  schedule?: Schedule;
   settings: Settings;
   state: string;
   title: string;
@@ -369,6 +414,13 @@ export interface Snapshot {
   sessions: Session[];
   system: System;
   tool_calls?: ToolCall[];
+}
+
+export interface SnoozeInBody {
+  /** Of the schedule that was seen; 0: not checked. */
+  token?: number;
+  /** Not before this time. */
+  until: number;
 }
 
 export interface Superseded {
@@ -406,4 +458,14 @@ export interface Usage {
   input: number;
   output: number;
   thinking?: number;
+}
+
+export interface ViewerInBody {
+  /** A name of the viewer's own. */
+  viewer: string;
+}
+
+export interface WaitingList {
+  now: number;
+  waiting: Schedule[];
 }

@@ -1,0 +1,150 @@
+package session
+
+import (
+	"time"
+
+	"github.com/reprise-run/reprise/failure"
+	"github.com/reprise-run/reprise/llm/replay"
+	"github.com/reprise-run/reprise/recovery"
+)
+
+// ScheduleState is where the second tier stands with a session.
+type ScheduleState string
+
+const (
+	ScheduleArmed     ScheduleState = "armed"     // it starts at next_at, which is near
+	ScheduleScheduled ScheduleState = "scheduled" // it starts at next_at, which is far
+	ScheduleHeld      ScheduleState = "held"      // it is due and nobody watches
+	ScheduleCancelled ScheduleState = "cancelled"
+	ScheduleExhausted ScheduleState = "exhausted" // a limit of the operator's is reached
+	ScheduleNever     ScheduleState = "never"     // nothing starts by itself
+)
+
+// Waiting reports whether something will start by itself.
+func (s ScheduleState) Waiting() bool {
+	return s == ScheduleArmed || s == ScheduleScheduled || s == ScheduleHeld
+}
+
+// Who chose the time of a schedule.
+const (
+	ChosenByBackoff  = "backoff"
+	ChosenByProvider = "provider"
+	ChosenByOperator = "operator"
+)
+
+// HoldNobody is the hold reason of a schedule that waits for a viewer.
+const HoldNobody = "nobody_watching"
+
+const (
+	farAway = 90 * time.Second // a time that is shown as a clock, not as a countdown
+	warning = 10 * time.Second // between a viewer's return, or a far time's end, and the start
+)
+
+// Schedule is the second tier's entry of a session: what happened, what will happen and when.
+type Schedule struct {
+	SessionID ID            `json:"session_id"`
+	Anchor    MessageID     `json:"anchor_message_id"`
+	RunID     RunID         `json:"run_id"` // the failed run
+	State     ScheduleState `json:"state"`
+	Verb      replay.Verb   `json:"verb"`
+	// Attempt counts the failed runs in a row; MaxAttempts is the operator's limit, 0: none.
+	Attempt     int           `json:"attempt"`
+	MaxAttempts int           `json:"max_attempts"`
+	RetryClass  failure.Class `json:"retry_class"`
+	ChosenBy    string        `json:"chosen_by"` // backoff, provider or operator
+	NotBefore   Time          `json:"not_before,omitempty"`
+	NextAt      Time          `json:"next_at,omitempty"`
+	Since       Time          `json:"since"` // when the first run of the series failed
+	UpdatedAt   Time          `json:"updated_at"`
+
+	// The two verdicts, apart, and why.
+	Retryable  bool           `json:"retryable"`
+	ReplaySafe bool           `json:"replay_safe"`
+	Reason     string         `json:"reason"`
+	Evidence   replay.Reasons `json:"evidence"`
+
+	HoldReason string `json:"hold_reason,omitempty"`
+	// AuthorisedBy names who scheduled a failure that does not arm by itself.
+	AuthorisedBy string `json:"authorised_by,omitempty"`
+	// Token grows with each arming and each click that sets a time, and is never used twice in
+	// a session. Whoever acts on a schedule names the token that they saw.
+	Token int64 `json:"token"`
+}
+
+// arm makes the schedule of a run that has just failed. It is pure.
+func arm(run Run, p recovery.Policy, token int64, now time.Time) Schedule {
+	s := Schedule{
+		SessionID: run.SessionID, Anchor: run.MessageID, RunID: run.ID,
+		State: ScheduleNever, Verb: run.Recovery.Verb,
+		Attempt: max(run.Attempt, 1), MaxAttempts: p.Tier2.MaxAttempts,
+		RetryClass: run.Failure.RetryClass, NotBefore: run.Failure.RetryAfterUntil,
+		Since: run.Since, UpdatedAt: At(now), Retryable: run.Failure.Retryable,
+		ReplaySafe: run.Recovery.ReplaySafe, Reason: run.Recovery.Reason, Evidence: run.Recovery.Evidence,
+		Token: token,
+	}
+	if s.Since == 0 {
+		s.Since = At(now)
+	}
+	switch {
+	case !run.Recovery.Auto:
+		return s
+	case s.MaxAttempts > 0 && s.Attempt >= s.MaxAttempts,
+		p.Tier2.MaxElapsed > 0 && now.Sub(s.Since.Std()) >= p.Tier2.MaxElapsed:
+		s.State, s.Reason = ScheduleExhausted, "limit"
+		return s
+	}
+	next := now.Add(p.Tier2.Backoff(s.Attempt))
+	s.ChosenBy = ChosenByBackoff
+	if nb := s.NotBefore.Std(); nb.After(next) {
+		next, s.ChosenBy = nb, ChosenByProvider
+	}
+	return s.at(next, now)
+}
+
+// at sets the time of the next start.
+func (s Schedule) at(next, now time.Time) Schedule {
+	if nb := s.NotBefore.Std(); nb.After(next) {
+		next = nb
+	}
+	s.State, s.NextAt, s.UpdatedAt, s.HoldReason = ScheduleArmed, At(next), At(now), ""
+	if s.ChosenBy != ChosenByBackoff && next.Sub(now) > farAway {
+		s.State = ScheduleScheduled
+	}
+	return s
+}
+
+// pass moves a waiting schedule along as time passes and viewers come and go. start: its run
+// is to be dispatched now. It is pure, and asks again at the time that it returns (zero: when
+// a viewer comes).
+func (s Schedule) pass(now time.Time, watched, unattended bool) (next Schedule, start bool, again time.Time) {
+	due := s.NextAt.Std()
+	switch s.State {
+	case ScheduleHeld:
+		if !watched && !unattended {
+			return s, false, time.Time{}
+		}
+		s = s.at(now.Add(warning), now)
+		s.State = ScheduleArmed
+		return s, false, s.NextAt.Std()
+	case ScheduleScheduled:
+		if due.Sub(now) > warning {
+			return s, false, due.Add(-warning)
+		}
+		s.State, s.UpdatedAt = ScheduleArmed, At(now)
+		if due.Before(now) { // nobody was there to see it coming
+			s = s.at(now.Add(warning), now)
+			s.State = ScheduleArmed
+		}
+		return s, false, s.NextAt.Std()
+	case ScheduleArmed:
+		switch {
+		case now.Before(due):
+			return s, false, due
+		case watched || unattended:
+			return s, true, time.Time{}
+		}
+		s.State, s.HoldReason, s.UpdatedAt = ScheduleHeld, HoldNobody, At(now)
+		return s, false, time.Time{}
+	}
+	return s, false, time.Time{}
+}

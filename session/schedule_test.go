@@ -1,0 +1,118 @@
+package session
+
+import (
+	"testing"
+	"time"
+
+	"github.com/reprise-run/reprise/failure"
+	"github.com/reprise-run/reprise/llm/replay"
+	"github.com/reprise-run/reprise/recovery"
+)
+
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+func failedRun(attempt int, until time.Duration, auto bool) Run {
+	r := Run{ID: "run_1", SessionID: "ses_1", MessageID: "msg_1", Attempt: attempt,
+		Failure:  &Failure{RetryClass: failure.Overloaded, Retryable: true},
+		Recovery: &Recovery{Auto: auto, Verb: replay.Regenerate, ReplaySafe: true, Reason: "eligible_and_safe"}}
+	if until != 0 {
+		r.Failure.RetryAfterUntil = At(noon.Add(until))
+	}
+	return r
+}
+
+// K-110, K-118: 2, 4, 8 … seconds, capped at 300, without a limit on the number.
+func TestArmBackoff(t *testing.T) {
+	for i, want := range []time.Duration{2, 4, 8, 16, 32, 64, 128, 256, 300, 300} {
+		s := arm(failedRun(i+1, 0, true), recovery.DefaultPolicy(), 1, noon)
+		if got := s.NextAt.Std().Sub(noon); got != want*time.Second || s.State != ScheduleArmed || s.ChosenBy != ChosenByBackoff {
+			t.Errorf("after %d: %v, %s by %s", i+1, got, s.State, s.ChosenBy)
+		}
+	}
+	if s := arm(failedRun(100000, 0, true), recovery.DefaultPolicy(), 1, noon); s.NextAt.Std().Sub(noon) != 300*time.Second {
+		t.Errorf("after very many: %v", s.NextAt.Std().Sub(noon))
+	}
+}
+
+// K-094, K-120, K-131: a provider's time is kept; more than 90 s away it is a clock.
+func TestArmProviderTime(t *testing.T) {
+	for until, want := range map[time.Duration]ScheduleState{
+		time.Second: ScheduleArmed, 60 * time.Second: ScheduleArmed, 90 * time.Second: ScheduleArmed,
+		91 * time.Second: ScheduleScheduled, 50 * time.Minute: ScheduleScheduled,
+	} {
+		s := arm(failedRun(1, until, true), recovery.DefaultPolicy(), 1, noon)
+		if s.State != want || s.NextAt.Std().Before(noon.Add(until)) {
+			t.Errorf("%v: %s at %v", until, s.State, s.NextAt.Std().Sub(noon))
+		}
+	}
+}
+
+// K-111–K-117, f20, f21 of the page.
+func TestArmNever(t *testing.T) {
+	if s := arm(failedRun(1, 0, false), recovery.DefaultPolicy(), 7, noon); s.State != ScheduleNever || s.NextAt != 0 || s.Token != 7 {
+		t.Errorf("%+v", s)
+	}
+	p := recovery.DefaultPolicy()
+	p.Tier2.MaxAttempts = 6
+	if s := arm(failedRun(5, 0, true), p, 1, noon); s.State != ScheduleArmed {
+		t.Errorf("after five of six: %s", s.State)
+	}
+	if s := arm(failedRun(6, 0, true), p, 1, noon); s.State != ScheduleExhausted {
+		t.Errorf("after six of six: %s", s.State)
+	}
+	p = recovery.DefaultPolicy()
+	p.Tier2.MaxElapsed = time.Minute
+	late := failedRun(2, 0, true)
+	late.Since = At(noon.Add(-time.Minute))
+	if s := arm(late, p, 1, noon); s.State != ScheduleExhausted || s.Since != late.Since {
+		t.Errorf("after the time: %+v", s)
+	}
+}
+
+// K-119, K-120, K-124: time passes for a schedule.
+func TestPass(t *testing.T) {
+	armed := arm(failedRun(3, 0, true), recovery.DefaultPolicy(), 5, noon) // due in 8 s
+	far := arm(failedRun(1, 50*time.Minute, true), recovery.DefaultPolicy(), 5, noon)
+	held := armed
+	held.State, held.HoldReason = ScheduleHeld, HoldNobody
+	for name, c := range map[string]struct {
+		s       Schedule
+		after   time.Duration
+		watched bool
+		always  bool
+		want    ScheduleState
+		start   bool
+		next    time.Duration // NextAt, since noon
+		again   time.Duration // 0: none
+	}{
+		"before its time":            {armed, 7 * time.Second, true, false, ScheduleArmed, false, 8 * time.Second, 8 * time.Second},
+		"at its time":                {armed, 8 * time.Second, true, false, ScheduleArmed, true, 8 * time.Second, 0},
+		"a day late, as after sleep": {armed, 24 * time.Hour, true, false, ScheduleArmed, true, 8 * time.Second, 0},
+		"nobody watches":             {armed, 8 * time.Second, false, false, ScheduleHeld, false, 8 * time.Second, 0},
+		"unattended":                 {armed, 8 * time.Second, false, true, ScheduleArmed, true, 8 * time.Second, 0},
+		"held, still nobody":         {held, time.Hour, false, false, ScheduleHeld, false, 8 * time.Second, 0},
+		"held, somebody comes":       {held, time.Hour, true, false, ScheduleArmed, false, time.Hour + 10*time.Second, time.Hour + 10*time.Second},
+		"far":                        {far, time.Minute, true, false, ScheduleScheduled, false, 50 * time.Minute, 50*time.Minute - 10*time.Second},
+		"ten seconds before":         {far, 50*time.Minute - 10*time.Second, true, false, ScheduleArmed, false, 50 * time.Minute, 50 * time.Minute},
+		"far, found late":            {far, time.Hour, true, false, ScheduleArmed, false, time.Hour + 10*time.Second, time.Hour + 10*time.Second},
+	} {
+		next, start, again := c.s.pass(noon.Add(c.after), c.watched, c.always)
+		at := time.Duration(0)
+		if !again.IsZero() {
+			at = again.Sub(noon)
+		}
+		if next.State != c.want || start != c.start || next.NextAt.Std().Sub(noon) != c.next || at != c.again {
+			t.Errorf("%s: %s, start %v, next %v, again %v", name, next.State, start, next.NextAt.Std().Sub(noon), at)
+		}
+		if next.Token != c.s.Token {
+			t.Errorf("%s: time alone changed the token", name)
+		}
+	}
+	for _, state := range []ScheduleState{ScheduleCancelled, ScheduleExhausted, ScheduleNever} {
+		s := armed
+		s.State = state
+		if next, start, _ := s.pass(noon.Add(time.Hour), true, true); start || next != s {
+			t.Errorf("%s: something happened", state)
+		}
+	}
+}
