@@ -142,6 +142,9 @@ type Tx interface {
 	// SealOpen seals every open attempt of a run as it stands, with delivery maybe_accepted:
 	// whoever claims, aborts or takes over a run does this in the same transaction.
 	SealOpen(run RunID, now Time) error
+	// AmendAttempt gives a sealed attempt of an older generation what the log has of it: OK,
+	// counts and usage. Its marks are united.
+	AmendAttempt(id AttemptID, s replay.Seal) error
 	PutDecision(id AttemptID, f *failure.Failure, d recovery.Decision) error
 
 	// InsertToolCall stores a call before it starts; ErrLost where (run, step, call) exists.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
+	"unicode/utf8"
 
 	"github.com/reprise-run/reprise/failure"
 	"github.com/reprise-run/reprise/llm"
@@ -90,6 +91,11 @@ func (x *execution) judge(ctx context.Context) error {
 		if err := markUnknown(tx, *run); err != nil {
 			return err
 		}
+		if attempt != "" {
+			if err := tx.AmendAttempt(attempt, replay.Seal{OK: whole, Published: countsOf(out.Parts()), Usage: out.Usage}); err != nil {
+				return err
+			}
+		}
 		if whole { // the reply was shown to its end: only its row is missing
 			parts := out.Parts()
 			msg := x.message(RoleReply, run.Steps, own(parts, x.attempt.Provider))
@@ -124,6 +130,23 @@ func (x *execution) judge(ctx context.Context) error {
 	return &recovery.Stopped{Failure: failure.NewInterrupted(), Attempt: string(attempt), Output: out}
 }
 
+// countsOf counts what was published by what it adds up to.
+func countsOf(parts []llm.Part) (c replay.Counts) {
+	for _, p := range parts {
+		switch n := int64(utf8.RuneCountInString(p.Text)); p.Kind {
+		case llm.PartText:
+			c.Text += n
+		case llm.PartThinking, llm.PartRedacted:
+			c.Thinking += n
+		case llm.PartToolCall:
+			c.Calls++
+		default:
+			c.Other++
+		}
+	}
+	return c
+}
+
 // rebuild folds what the log has of the run's first uncommitted step. whole: it has the
 // terminal event.
 func (x *execution) rebuild(ctx context.Context) (out llm.Output, attempt AttemptID, whole bool, err error) {
@@ -151,7 +174,7 @@ func (x *execution) rebuild(ctx context.Context) (out llm.Output, attempt Attemp
 			return err
 		})
 		if !whole { // its row is there, only its tools are not done
-			out = llm.Output{}
+			out, attempt = llm.Output{}, ""
 		}
 	}
 	return out, attempt, whole, err

@@ -225,6 +225,11 @@ func TestCrashWindows(t *testing.T) {
 			if write.times() != c.ran {
 				t.Errorf("the tool ran %d times, want %d", write.times(), c.ran)
 			}
+			last := w.attempts(r.RunID)[len(w.attempts(r.RunID))-1]
+			if shown := strings.Contains(w.story(false), "answer") || strings.Contains(w.story(false), "partial"); shown &&
+				(last.Evidence.Published.Text == 0 || last.OK != (run.State == session.Succeeded)) {
+				t.Errorf("the attempt's record is %+v", last)
+			}
 			if run.State == session.Failed {
 				if run.Failure.RetryClass != failure.Interrupted || run.Recovery.Auto || run.Recovery.ReplaySafe {
 					t.Errorf("failure %+v, recovery %+v", run.Failure, run.Recovery)

@@ -2,6 +2,7 @@ package store
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/reprise-run/reprise/failure"
@@ -110,6 +111,24 @@ func (t *tx) SealAttempt(id session.AttemptID, scope llm.Scope, s replay.Seal, n
 	return t.change(`UPDATE attempts SET evidence = $3, marked_at = `+marked+`, ended_at = $5, ok = $6,
 answered = $7, usage = COALESCE($8, usage) WHERE id = $1 AND evidence = $2`,
 		id, old.raw, asJSON(&e), firstEffect(e, now), now, s.OK, s.Model, asJSON(&s.Usage))
+}
+
+func (t *tx) AmendAttempt(id session.AttemptID, s replay.Seal) error {
+	old, err := one(&t.reader, recordFields, `SELECT id, evidence FROM attempts WHERE id = $1 AND ended_at <> 0`, id)
+	if errors.Is(err, session.ErrNotFound) {
+		return session.ErrLost
+	}
+	if err != nil {
+		return err
+	}
+	e, err := old.evidence()
+	if err != nil {
+		return err
+	}
+	e.Marks |= s.Marks & replay.Effects
+	e.Published = s.Published
+	return t.change(`UPDATE attempts SET evidence = $3, ok = $4, usage = COALESCE($5, usage)
+WHERE id = $1 AND evidence = $2`, id, old.raw, asJSON(&e), s.OK, asJSON(&s.Usage))
 }
 
 // firstEffect is the time of an attempt's first effect, as far as now can tell.
