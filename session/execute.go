@@ -300,6 +300,9 @@ func (x *execution) work(ctx context.Context) error {
 		Step:     outputs,
 		MaxSteps: settings.MaxSteps,
 	}
+	if err := x.writer.claimed(); err != nil { // the marker is the fence: it goes before the first request
+		return err
+	}
 	return run.Do(ctx)
 }
 

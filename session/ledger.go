@@ -144,8 +144,7 @@ func (s sink) Append(ctx context.Context, events []llm.Event) error {
 	return x.writer.Append(ctx, data)
 }
 
-// lateWriter is the writer of a claim that is under way, so that a model is asked meanwhile:
-// its answer is appended when the log is ours.
+// lateWriter is the writer of a claim that is under way while the conversation is read.
 type lateWriter struct {
 	done   chan struct{}
 	writer Writer
@@ -167,10 +166,7 @@ func (w *lateWriter) claimed() error {
 	return w.err
 }
 
-// Append implements Writer.
+// Append implements Writer. The claim must have succeeded.
 func (w *lateWriter) Append(ctx context.Context, data []byte) error {
-	if err := w.claimed(); err != nil {
-		return err
-	}
 	return w.writer.Append(ctx, data)
 }
