@@ -156,6 +156,9 @@ func (t Timeouts) provider() provider.Timeouts {
 			*f.to = time.Duration(*f.from)
 		}
 	}
+	if t.FirstEvent == nil && t.FirstContent != nil && out.FirstContent > out.FirstEvent {
+		out.FirstEvent = out.FirstContent // a local model may say nothing at all before its first token
+	}
 	return out
 }
 

@@ -103,7 +103,7 @@ recovery:
   tier2: {mode: "off", auto_within: 0}
 `, nil))
 	want := provider.DefaultTimeouts
-	want.Idle, want.FirstContent = 0, 10*time.Minute
+	want.Idle, want.FirstContent, want.FirstEvent = 0, 10*time.Minute, 10*time.Minute
 	if got := c.Providers["a"].Timeouts.provider(); got != want {
 		t.Errorf("timeouts %+v, want %+v", got, want)
 	}
