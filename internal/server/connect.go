@@ -30,8 +30,10 @@ type Connection struct {
 func (c *Connection) Close() error { return c.close() }
 
 // Connect reaches the sessions of the data folder: as a client of the server that has it, or
-// else by opening it in this process, where nobody else is served.
+// else by opening it in this process, where nobody else is served and no retry that waits is
+// started.
 func Connect(ctx context.Context, cfg Config, o Options) (*Connection, error) {
+	o.passing = true
 	s, err := Open(ctx, cfg, o)
 	var held *Held
 	switch {

@@ -44,6 +44,8 @@ type Options struct {
 	Log     *slog.Logger // nil: slog.Default()
 	// Grace is how long runs may go on when the server stops; 0: 15 s.
 	Grace time.Duration
+	// passing: the process ends with its one task, and starts no retry that waits.
+	passing bool
 }
 
 // Server is the parts of the program, working. One goroutine opens and closes it.
@@ -109,6 +111,7 @@ func Open(ctx context.Context, cfg Config, o Options) (s *Server, err error) {
 		Hold:           cfg.Recovery.Hold.replay(),
 		Policy:         cfg.Recovery.policy(),
 		Unattended:     cfg.Recovery.Tier2.Mode == "unattended",
+		Passing:        o.passing,
 		Tools:          []agent.Tool{agent.Clock{}},
 		Sole:           true,
 		Grace:          o.Grace,
