@@ -39,6 +39,9 @@ type Config struct {
 	Tools           []agent.Tool
 	// Unattended: the second tier starts a due retry although nobody watches.
 	Unattended bool
+	// Passing: this process serves nobody who could watch or cancel a retry, so that what waits
+	// is left to the next one.
+	Passing bool
 	// Jitter draws from [0,1) for the waits between attempts; nil: a random source.
 	Jitter func() float64
 	// Lease is how long a node may be silent before another takes its runs; default 30s.
@@ -134,7 +137,9 @@ func New(ctx context.Context, store Store, log Log, models Models, cfg Config) (
 	m.runs.Add(1) // the dispatcher's: Close must not find none while one is being started
 	m.loop(m.dispatchLoop)
 	m.loop(m.announceLoop)
-	m.loop(m.scheduleLoop)
+	if !cfg.Passing {
+		m.loop(m.scheduleLoop)
+	}
 	kick(m.relay)
 	kick(m.wake)
 	return m, nil
