@@ -127,6 +127,7 @@ func newTransport(c *Config) *http.Transport {
 		Protocols:              protocols,
 		IdleConnTimeout:        idleConn,
 		MaxIdleConnsPerHost:    64,
+		WriteBufferSize:        1 << 10, // one request, once: its body goes around it
 		DisableCompression:     true,
 		MaxResponseHeaderBytes: 256 << 10,
 	}

@@ -3,6 +3,8 @@ package session
 import (
 	"encoding/json"
 	"fmt"
+	"iter"
+	"maps"
 	"strconv"
 	"strings"
 	"sync"
@@ -37,7 +39,7 @@ type hub struct {
 	bytes int
 	live  map[RunID]*liveRun
 	ended []endedRun
-	subs  map[*subscriber]struct{}
+	subs  map[ID]map[*subscriber]struct{} // by the session that they follow; empty: none
 	// leases of viewers that look away for a while, by session and viewer, until when
 	leases map[ID]map[string]time.Time
 }
@@ -98,7 +100,7 @@ func (s *subscriber) lose() {
 }
 
 func newHub(incarnation string) *hub {
-	return &hub{incarnation: incarnation, live: map[RunID]*liveRun{}, subs: map[*subscriber]struct{}{}, leases: map[ID]map[string]time.Time{}}
+	return &hub{incarnation: incarnation, live: map[RunID]*liveRun{}, subs: map[ID]map[*subscriber]struct{}{}, leases: map[ID]map[string]time.Time{}}
 }
 
 // record takes the log's next record in. It is called by one goroutine.
@@ -127,9 +129,9 @@ func (h *hub) record(r Record) error {
 		}
 	}
 	h.keep(rf)
-	for s := range h.subs {
-		if (rf.session == "" || rf.session == s.session) && !s.put(rf.frame) {
-			delete(h.subs, s) // too slow: it starts again from a snapshot
+	for s := range h.observers(rf.session) {
+		if !s.put(rf.frame) {
+			h.forget(s) // too slow: it starts again from a snapshot
 			s.lose()
 		}
 	}
@@ -196,10 +198,7 @@ func (h *hub) broadcast(e Event) {
 	frame := &Frame{Data: data}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for s := range h.subs {
-		if e.SessionID != "" && e.SessionID != s.session {
-			continue
-		}
+	for s := range h.observers(e.SessionID) {
 		s.put(frame)
 	}
 }
@@ -251,7 +250,10 @@ func (h *hub) resume(session ID, after string) (s *subscriber, missed []*Frame, 
 
 func (h *hub) add(session ID) *subscriber {
 	s := &subscriber{session: session, ready: make(chan struct{}, 1)}
-	h.subs[s] = struct{}{}
+	if h.subs[session] == nil {
+		h.subs[session] = map[*subscriber]struct{}{}
+	}
+	h.subs[session][s] = struct{}{}
 	return s
 }
 
@@ -265,12 +267,7 @@ func (h *hub) watched(session ID, now time.Time) bool {
 		}
 		delete(h.leases[session], viewer)
 	}
-	for s := range h.subs {
-		if s.session == session {
-			return true
-		}
-	}
-	return false
+	return len(h.subs[session]) > 0
 }
 
 // lease lets a viewer count until a time; the zero time ends it.
@@ -294,7 +291,30 @@ func (h *hub) lease(session ID, viewer string, until time.Time) {
 func (h *hub) remove(s *subscriber) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	delete(h.subs, s)
+	h.forget(s)
+}
+
+func (h *hub) forget(s *subscriber) {
+	delete(h.subs[s.session], s)
+	if len(h.subs[s.session]) == 0 {
+		delete(h.subs, s.session)
+	}
+}
+
+// observers are those who follow a session; without one, all.
+func (h *hub) observers(session ID) iter.Seq[*subscriber] {
+	if session != "" {
+		return maps.Keys(h.subs[session])
+	}
+	return func(yield func(*subscriber) bool) {
+		for _, of := range h.subs {
+			for s := range of {
+				if !yield(s) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // endedBefore takes out the runs that ended before a time.

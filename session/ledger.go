@@ -2,9 +2,9 @@ package session
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/reprise-run/reprise/failure"
@@ -121,27 +121,32 @@ type sink struct {
 
 // Append implements replay.Sink.
 func (s sink) Append(ctx context.Context, events []llm.Event) error {
-	shown := events[:0:0]
-	for i := range events {
-		switch events[i].Kind {
-		case llm.EventStart, llm.EventPing, llm.EventPartStart, llm.EventPartEnd:
-			continue // these show nothing
-		}
-		shown = append(shown, events[i])
+	shown := events
+	if slices.ContainsFunc(events, silent) {
+		shown = slices.DeleteFunc(slices.Clone(events), silent)
 	}
 	if len(shown) == 0 {
 		return nil
 	}
 	x := s.x
 	x.seq++
-	data, err := json.Marshal(Event{Type: EventOutput, SessionID: x.run.SessionID, Output: &Output{
+	data, err := appendOutput(nil, x.run.SessionID, &Output{
 		RunID: x.run.ID, Step: s.step, AttemptID: x.attempt.ID,
 		Generation: x.run.Generation, Seq: x.seq, Events: shown,
-	}})
+	})
 	if err != nil {
 		return err
 	}
 	return x.writer.Append(ctx, data)
+}
+
+// silent reports whether an event shows nothing.
+func silent(e llm.Event) bool {
+	switch e.Kind {
+	case llm.EventStart, llm.EventPing, llm.EventPartStart, llm.EventPartEnd:
+		return true
+	}
+	return false
 }
 
 // lateWriter is the writer of a claim that is under way while the conversation is read.

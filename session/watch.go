@@ -71,22 +71,19 @@ func (m *Manager) Watch(ctx context.Context, w Watch, f func([]*Frame) error) er
 // observe returns nil when the observer was too slow.
 func (m *Manager) observe(ctx context.Context, sub *subscriber, frames []*Frame, f func([]*Frame) error) error {
 	defer m.hub.remove(sub)
-	quiet := time.NewTimer(silence)
+	// A timer that wakes costs less than one to wait for.
+	last, quiet := time.Now(), time.AfterFunc(silence, func() { kick(sub.ready) })
 	defer quiet.Stop()
 	for {
-		if len(frames) > 0 {
+		if len(frames) > 0 || time.Since(last) >= silence {
 			if err := f(frames); err != nil {
 				return err
 			}
+			last = time.Now()
 			quiet.Reset(silence)
 		}
 		select {
 		case <-sub.ready:
-		case <-quiet.C:
-			if err := f(nil); err != nil {
-				return err
-			}
-			quiet.Reset(silence)
 		case <-m.accept.Done():
 			return ErrClosed
 		case <-ctx.Done():
