@@ -48,24 +48,14 @@ func (j *journal) Claim(ctx context.Context, s session.ID, run session.RunID, ge
 		idHeader:                            w.id,
 		jetstream.ExpectedLastSubjSeqHeader: w.expect,
 	}}
-	for {
-		last, found, err := j.get(ctx, msgQuery{Last: subject})
-		if err != nil {
-			return nil, fmt.Errorf("claim a run's output: %w", err)
-		}
-		w.last = last.Seq
-		if found {
-			id := headerID(last.Header)
-			newest, err := generationOf(id)
-			if err != nil {
-				return nil, fmt.Errorf("claim a run's output: %w", err)
-			}
-			repeated := newest == generation && strings.HasPrefix(id, owner) && isMarker(id)
-			if newest >= generation && !repeated {
-				return nil, session.ErrFenced
+	// A run's first claim finds nothing before it, so it is tried without a look.
+	for look := generation > 1; ; look = true {
+		if look {
+			if err := w.behind(ctx, generation, owner); err != nil {
+				return nil, err
 			}
 		}
-		err = w.put(ctx, nil)
+		err := w.put(ctx, nil)
 		switch {
 		case err == nil:
 			return w, nil
@@ -75,6 +65,28 @@ func (j *journal) Claim(ctx context.Context, s session.ID, run session.RunID, ge
 			return nil, fmt.Errorf("claim a run's output: %w", err)
 		}
 	}
+}
+
+// behind puts the writer behind the run's last record, where its generation may go there.
+func (w *writer) behind(ctx context.Context, generation int64, owner string) error {
+	last, found, err := w.journal.get(ctx, msgQuery{Last: w.msg.Subject})
+	if err != nil {
+		return fmt.Errorf("claim a run's output: %w", err)
+	}
+	w.last = last.Seq
+	if !found {
+		return nil
+	}
+	id := headerID(last.Header)
+	newest, err := generationOf(id)
+	if err != nil {
+		return fmt.Errorf("claim a run's output: %w", err)
+	}
+	repeated := newest == generation && strings.HasPrefix(id, owner) && isMarker(id)
+	if newest >= generation && !repeated {
+		return session.ErrFenced
+	}
+	return nil
 }
 
 // writer is the one writer of a run's output in its generation.

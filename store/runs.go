@@ -39,11 +39,10 @@ func (r *reader) RunningRuns() ([]session.Run, error) {
 }
 
 func (r *reader) CountRuns() (running, queued int, err error) {
-	if running, err = one(r, itself[int], `SELECT COUNT(*) FROM runs WHERE state = 'running'`); err != nil {
-		return 0, 0, err
-	}
-	queued, err = one(r, itself[int], `SELECT COUNT(*) FROM runs WHERE state = 'queued'`)
-	return running, queued, err
+	type counts struct{ running, queued int }
+	n, err := one(r, func(c *counts) []any { return []any{&c.running, &c.queued} }, `SELECT
+(SELECT COUNT(*) FROM runs WHERE state = 'running'), (SELECT COUNT(*) FROM runs WHERE state = 'queued')`)
+	return n.running, n.queued, err
 }
 
 func (t *tx) InsertRun(r session.Run) error {
