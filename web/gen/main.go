@@ -77,6 +77,8 @@ func build() (map[string][]byte, error) {
 		Outdir:              target,
 		Bundle:              true,
 		Format:              api.FormatESModule,
+		Splitting:           true, // what is rarely drawn is loaded behind the rest
+		ChunkNames:          "[name]",
 		Target:              api.ES2022,
 		Engines: []api.Engine{{Name: api.EngineChrome, Version: "123"},
 			{Name: api.EngineFirefox, Version: "121"}, {Name: api.EngineSafari, Version: "17.5"}},

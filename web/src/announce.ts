@@ -1,5 +1,6 @@
+import { spoken } from './retry';
 import type { State } from './state';
-import { ended, textOf } from './types';
+import { ended, textOf, waits, type Schedule, type Session } from './types';
 import { className, duration, headline } from './words';
 
 // What is said to those who do not see the page: boundaries only, never a delta and never a
@@ -18,10 +19,12 @@ export function announce(before: State, after: State): Said {
   const old = before.sessions[is.id]?.last_run;
   const run = after.sessions[is.id]?.last_run;
   if (!run) return {};
+  const next = announceSchedule(before.sessions[is.id], after.sessions[is.id], Date.now() + after.clock);
+  if (next) return next;
   if (run.id !== old?.id || run.state !== old.state) {
     switch (run.state) {
       case 'queued':
-        return { status: 'Queued' };
+        return { status: run.trigger === 'retry' ? `Starting attempt ${run.attempt}` : 'Queued' };
       case 'running':
         return { status: 'Replying' };
       case 'succeeded':
@@ -29,6 +32,8 @@ export function announce(before: State, after: State): Said {
       case 'cancelled':
         return { status: 'Stopped' };
       case 'failed': {
+        // What may be repeated by itself comes with a schedule, which says so.
+        if (run.recovery?.auto) return {};
         const kept = is.messages.some((m) => m.run_id === run.id && m.interrupted) ? ' Reply interrupted, kept.' : '';
         const what = run.failure ? headline(run.failure) : 'The reply failed.';
         return { alert: `${what}${kept}` };
@@ -41,6 +46,32 @@ export function announce(before: State, after: State): Said {
     return { status: `Attempt ${attempt.number} failed: ${className(attempt.decision.class)}. Trying again ${wait < 100 ? 'now' : `in ${duration(wait)}`}. Press Escape to stop.` };
   }
   return {};
+}
+
+function announceSchedule(before: Session | undefined, after: Session | undefined, now: number): Said | null {
+  const was = before?.schedule;
+  const is = after?.schedule;
+  if (!is || (was?.token === is.token && was.state === is.state && !moved(was, is, now))) return null;
+  const text = spoken(is, after.last_run, now);
+  if (!text) return waits(was) ? { alert: 'The retry does not start by itself any more.' } : null;
+  return waits(is) || is.state === 'cancelled' ? { status: text } : { alert: text };
+}
+
+// A wait that changes by more than a fifth is another one.
+function moved(was: Schedule, is: Schedule, now: number): boolean {
+  const left = (was.next_at ?? 0) - now;
+  return Math.abs((is.next_at ?? 0) - now - left) > left / 5;
+}
+
+/** What is still to be said of a wait, and in how many milliseconds. now is the server's time. */
+export function marks(s: Schedule | undefined, now: number): { wait: number; text: string }[] {
+  if (!s?.next_at || !waits(s) || s.state === 'held') return [];
+  const left = s.next_at - now;
+  // The last seconds of a far time are those of a near one: the server says when.
+  const at = s.state === 'armed' ? [30, 10] : [300];
+  return at
+    .map((seconds) => ({ wait: left - seconds * 1000, text: seconds < 60 ? `Trying again in ${seconds} seconds.` : `Trying again in ${seconds / 60} minutes.` }))
+    .filter((m) => m.wait > 3000 && m.wait < 2 ** 31);
 }
 
 function paragraphs(state: State, run: string): string {

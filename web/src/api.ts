@@ -1,4 +1,4 @@
-import type { Attempt, Message, ModelList, Part, Receipt, Run, Session } from './types';
+import type { Attempt, Message, ModelList, Part, Receipt, Run, Schedule, Session } from './types';
 
 /** An answer that is an error, or no answer (status 0). */
 export class ApiError extends Error {
@@ -45,6 +45,7 @@ async function call<T>(method: string, path: string, body?: unknown, key?: strin
 const said = (text: string): { parts: Part[] } => ({ parts: [{ kind: 'text', text }] });
 const session = (sid: string) => `/api/v1/sessions/${encodeURIComponent(sid)}`;
 const run = (sid: string, rid: string) => `${session(sid)}/runs/${encodeURIComponent(rid)}`;
+const retry = (sid: string) => `${session(sid)}/retry`;
 const pending = (sid: string, mid: string) => `${session(sid)}/pending/${encodeURIComponent(mid)}`;
 
 export const login = (secret: string) => call<unknown>('POST', '/auth/launch', { secret });
@@ -61,3 +62,11 @@ export const history = (sid: string) => call<{ messages: Message[] }>('GET', `${
 export const editPending = (sid: string, mid: string, text: string) => call<unknown>('PATCH', pending(sid, mid), said(text));
 export const removePending = (sid: string, mid: string) => call<unknown>('DELETE', pending(sid, mid));
 export const sendNow = (sid: string, mid: string) => call<Receipt>('POST', `${pending(sid, mid)}/send-now`);
+export const retryNow = (sid: string, token: number, confirm_effects: boolean, key: string) =>
+  call<Receipt>('POST', `${retry(sid)}/now`, { token, confirm_effects }, key);
+export const cancelRetry = (sid: string, token: number) => call<unknown>('DELETE', `${retry(sid)}?token=${token}`);
+export const scheduleRetry = (sid: string, token: number) => call<Schedule>('POST', `${retry(sid)}/schedule`, { token });
+export const addViewer = (sid: string, viewer: string) => call<unknown>('POST', `${session(sid)}/viewers`, { viewer });
+/** Goes out even while the page is being left. */
+export const removeViewer = (sid: string, viewer: string) =>
+  fetch(`${session(sid)}/viewers/${viewer}`, { method: 'DELETE', keepalive: true });

@@ -1,5 +1,5 @@
 import { fold, nothing, type Folded } from './output';
-import { ended, type Attempt, type Message, type Output, type Pending, type Progress, type Run, type ServerEvent, type Session, type Snapshot, type System, type ToolCall } from './types';
+import { ended, type Attempt, type Message, type Output, type Pending, type Progress, type Run, type Schedule, type ServerEvent, type Session, type Snapshot, type System, type ToolCall } from './types';
 
 // What the server has said, as a pure reduction of its events. Nothing here is a guess of the
 // page: what the operator does shows when the server confirms it.
@@ -115,9 +115,17 @@ function lifecycle(state: State, event: ServerEvent, now: number): State {
   const at = event.at ?? session.updated_at;
   session = { ...session, revision: event.revision ?? session.revision, updated_at: Math.max(at, session.updated_at) };
   if (event.run) session = withRun(session, event.run);
+  if (event.type === 'schedule') session = scheduled(session, event.schedule);
   const sessions = { ...state.sessions, [id]: session };
   const focus = state.focus?.id === id ? focused(state.focus, event, session, now) : state.focus;
   return { ...state, sessions, focus };
+}
+
+/** Takes a schedule that came with an answer: it may be newer than the events. */
+export function withSchedule(state: State, schedule: Schedule): State {
+  const s = state.sessions[schedule.session_id];
+  if (!s || (s.schedule?.token ?? 0) >= schedule.token) return state;
+  return { ...state, sessions: { ...state.sessions, [s.id]: scheduled(s, schedule) } };
 }
 
 // A run that begins is the session's last one; one that ends is only if no newer one began.
@@ -125,6 +133,10 @@ function withRun(s: Session, run: Run): Session {
   if (ended(run) && s.last_run && s.last_run.id !== run.id && !ended(s.last_run)) return s;
   const state = run.state === 'queued' || run.state === 'running' ? run.state : 'idle';
   return { ...s, last_run: run, state };
+}
+
+function scheduled({ schedule: _, ...s }: Session, schedule: Schedule | undefined): Session {
+  return schedule ? { ...s, schedule } : s;
 }
 
 function focused(f: Focus, event: ServerEvent, session: Session, now: number): Focus {

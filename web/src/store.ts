@@ -1,8 +1,8 @@
 import * as api from './api';
 import { ApiError, newKey } from './api';
-import { empty, reduce, type State } from './state';
+import { empty, reduce, withSchedule, type State } from './state';
 import { EventStream, type Link } from './stream';
-import { ended, type Message, type ModelList, type ServerEvent, type Session } from './types';
+import { ended, type Message, type ModelList, type Schedule, type ServerEvent, type Session } from './types';
 
 // The page's one store: the server's state as it was told, and what only the page knows. It
 // repaints at most thirty times a second, however many events arrive.
@@ -21,6 +21,7 @@ export interface Ask {
   message: Message; // the operator message to answer anew
   effects: Effect[];
   later: number; // operator messages behind it
+  retry?: boolean; // it was the retry bar that was pressed
 }
 
 export interface App {
@@ -29,6 +30,7 @@ export interface App {
   link: Link;
   models: ModelList | null;
   stopping: Record<string, boolean>; // runs that this page asked to stop, until the server confirms
+  starting: string; // the schedule, as session/token, whose start this page asked for
   error: string; // of the last act that was refused or not delivered
   ask: Ask | null;
   drawer: string; // the run whose attempts are shown; empty: closed
@@ -37,10 +39,12 @@ export interface App {
 
 const paint = 1000 / 30;
 
+const effectsOf = (e: ApiError): Effect[] => (e.details as { effects?: Effect[] } | null)?.effects ?? [];
+
 export class Store {
   app: App = {
     server: empty, route: { name: 'home' }, link: { kind: 'connecting' }, models: null,
-    stopping: {}, error: '', ask: null, drawer: '', history: null,
+    stopping: {}, starting: '', error: '', ask: null, drawer: '', history: null,
   };
   #listeners = new Set<() => void>();
   #stream: EventStream;
@@ -201,12 +205,61 @@ export class Store {
       this.#set({ error: '', history: null });
     } catch (e) {
       if (e instanceof ApiError && e.code === 'effects_not_confirmed') {
-        const effects = (e.details as { effects?: Effect[] } | null)?.effects ?? [];
-        this.#set({ ask: { message, effects, later } });
+        this.#set({ ask: { message, effects: effectsOf(e), later } });
       } else if (e instanceof ApiError && e.code === 'stale_revision') {
         this.#set({ error: 'The session has moved on. Look again, then repeat.' });
       } else this.#refused(e);
     }
+  }
+
+  // The retry bar. Each act names the token of the schedule that was seen.
+
+  /** Starts the session's schedule at once. confirmed is the question that was answered. */
+  async retryNow(confirmed?: Ask): Promise<void> {
+    const s = this.session();
+    if (!s?.schedule) return;
+    const { token, anchor_message_id: anchor } = s.schedule;
+    const starting = `${s.id}/${token}`;
+    if (this.app.starting === starting) return;
+    this.#set({ ask: null, starting });
+    try {
+      await api.retryNow(s.id, token, (confirmed?.effects.length ?? 0) > 0, newKey());
+      this.#set({ error: '', history: null });
+    } catch (e) {
+      this.#set({ starting: '' });
+      const message = this.app.server.focus?.messages.find((m) => m.id === anchor);
+      if (message && e instanceof ApiError && e.code === 'effects_not_confirmed') {
+        this.#set({ ask: { message, effects: effectsOf(e), later: 0, retry: true } });
+      } else this.#missed(e);
+    }
+  }
+
+  /** Ends the wait; on a schedule that has stopped, removes it. */
+  async cancelRetry(): Promise<void> {
+    const s = this.session();
+    if (s?.schedule) await this.#onSchedule(api.cancelRetry(s.id, s.schedule.token));
+  }
+
+  /** Waits for the time that the provider stated. */
+  async scheduleRetry(): Promise<void> {
+    const s = this.session();
+    if (s?.schedule) await this.#onSchedule(api.scheduleRetry(s.id, s.schedule.token));
+  }
+
+  async #onSchedule(act: Promise<unknown>): Promise<void> {
+    try {
+      await act;
+      this.#set({ error: '' });
+    } catch (e) {
+      this.#missed(e);
+    }
+  }
+
+  #missed(e: unknown): void {
+    if (!(e instanceof ApiError) || e.code !== 'stale_token') return this.#refused(e);
+    const schedule = (e.details as { schedule?: Schedule } | null)?.schedule;
+    if (schedule) this.#set({ server: withSchedule(this.app.server, schedule) });
+    this.#set({ error: 'The retry has changed since you saw it. Look again, then repeat.' });
   }
 
   dismissAsk(): void {
@@ -240,6 +293,11 @@ export class Store {
 
   showAttempts(run: string): void {
     this.#set({ drawer: run });
+  }
+
+  /** Tells of something that went wrong in the page itself. */
+  failed(error: string): void {
+    this.#set({ error, ask: null, drawer: '' });
   }
 
   dismissError(): void {

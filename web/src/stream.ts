@@ -1,3 +1,4 @@
+import { Lease } from './lease';
 import { readFrames, type Frame } from './sse';
 
 // The page's one event stream: it comes back by itself, goes on after the last event that it
@@ -31,6 +32,7 @@ export class EventStream {
   #timer = 0;
   #hideTimer = 0;
   #running = false;
+  #lease = new Lease();
 
   constructor(options: Options) {
     this.#options = options;
@@ -92,6 +94,7 @@ export class EventStream {
       if (response.ok && response.body) {
         this.#tries = 0;
         this.#lostAt = 0;
+        this.#lease.release();
         this.#options.onLink({ kind: 'open' });
         await readFrames(response.body, (frames) => {
           if (this.#abort !== abort) return;
@@ -132,14 +135,19 @@ export class EventStream {
     this.#options.onLink({ kind: 'lost', since: this.#lostAt, next: now + wait });
   }
 
+  // The lease is there before the stream goes: in between nobody would be watching.
+  async #letGo(): Promise<void> {
+    if (this.#session) await this.#lease.hold(this.#session);
+    if (document.visibilityState !== 'hidden') return this.#lease.release();
+    this.#close();
+    this.#options.onLink({ kind: 'paused' });
+  }
+
   #visibility = (): void => {
     clearTimeout(this.#hideTimer);
     if (!this.#running) return;
     if (document.visibilityState === 'hidden') {
-      this.#hideTimer = window.setTimeout(() => {
-        this.#close();
-        this.#options.onLink({ kind: 'paused' });
-      }, hiddenFor);
+      this.#hideTimer = window.setTimeout(() => void this.#letGo(), hiddenFor);
     } else if (!this.#abort) {
       this.#begin();
     }

@@ -1,12 +1,15 @@
-import type { Part, Run } from './api.gen';
+import type { Part, Run, Schedule } from './api.gen';
 
 // The JSON of the API. Times are milliseconds since 1970 (absent: none) but for those of
 // failures and decisions inside attempts, which are RFC 3339.
 
 export type {
   Attempt, Chain, Decision, Event as ServerEvent, Failure, Message, Model, ModelList, Output, OutputEvent as StreamEvent, Part, Pending, Progress,
-  ProviderFailure, Receipt, Recovery, Run, Session, Snapshot, System, ToolCall,
+  ProviderFailure, Receipt, Recovery, Run, Schedule, Session, Snapshot, System, ToolCall,
 } from './api.gen';
+
+/** Whether something will start by itself. */
+export const waits = (s?: Schedule): boolean => s?.state === 'armed' || s?.state === 'scheduled' || s?.state === 'held';
 
 export const ended = (run?: Run): boolean => !!run && run.state !== 'queued' && run.state !== 'running';
 

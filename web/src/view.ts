@@ -1,6 +1,6 @@
 import { shown } from './output';
 import type { Focus, LiveStep, State } from './state';
-import { ended, type Attempt, type Message, type Part, type Run, type Session, type ToolCall } from './types';
+import { ended, waits, type Attempt, type Message, type Part, type Run, type Session, type ToolCall } from './types';
 
 // What the screen derives from the state. Pure.
 
@@ -92,7 +92,7 @@ export function callState(part: Part, call: ToolCall | undefined, result: Part |
   return { state: over ? 'not run' : 'waiting', effect: false };
 }
 
-export type RowState = 'needs-you' | 'running' | 'queued' | 'interrupted' | 'failed' | 'cancelled' | 'idle';
+export type RowState = 'needs-you' | 'running' | 'queued' | 'waiting' | 'interrupted' | 'failed' | 'cancelled' | 'idle';
 
 /** The state that the session list shows. */
 export function rowState(s: Session): RowState {
@@ -103,18 +103,21 @@ export function rowState(s: Session): RowState {
     case 'cancelled':
       return 'cancelled';
     case 'failed':
+      if (waits(s.schedule)) return s.schedule?.state === 'held' ? 'needs-you' : 'waiting';
+      if (s.schedule?.state === 'exhausted') return 'needs-you';
       if (run.failure?.retry_class === 'interrupted') return 'interrupted';
       return run.failure?.retryable && run.recovery?.replay_safe === false ? 'needs-you' : 'failed';
   }
   return 'idle';
 }
 
-const rank: Record<RowState, number> = { 'needs-you': 0, running: 1, queued: 1, interrupted: 2, failed: 2, cancelled: 2, idle: 2 };
+const rank: Record<RowState, number> = { 'needs-you': 0, running: 1, queued: 1, waiting: 2, interrupted: 3, failed: 3, cancelled: 3, idle: 3 };
 
-/** Sessions in the list's order: needs you, at work, the rest by last change. */
+/** Sessions in the list's order: needs you, at work, waiting with the next to start first, the rest by last change. */
 export function ordered(state: State): Session[] {
   const listed = Object.values(state.sessions).filter((s) => !s.archived);
+  const next = (s: Session) => (rowState(s) === 'waiting' ? (s.schedule?.next_at ?? 0) : 0);
   return listed.sort(
-    (a, b) => rank[rowState(a)] - rank[rowState(b)] || b.updated_at - a.updated_at || (a.id < b.id ? 1 : -1),
+    (a, b) => rank[rowState(a)] - rank[rowState(b)] || next(a) - next(b) || b.updated_at - a.updated_at || (a.id < b.id ? 1 : -1),
   );
 }

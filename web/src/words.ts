@@ -1,4 +1,4 @@
-import type { Decision, Failure, ProviderFailure, Recovery, Run } from './types';
+import type { Decision, Failure, Recovery, Run } from './types';
 
 // Every word that stands for something of the server: one word a thing.
 
@@ -61,39 +61,6 @@ export function safeToRepeat(r: Recovery): Verdict {
   return { yes: r.replay_safe, why: r.replay_safe ? 'nothing had been shown' : evidenceWords(r.evidence) };
 }
 
-export function attemptVerdicts(d: Decision): { worth: Verdict; safe: Verdict } {
-  return {
-    worth: { yes: d.eligible, why: className(d.class) },
-    safe: { yes: d.safe, why: d.safe ? 'nothing had been shown' : evidenceWords(d.evidence) },
-  };
-}
-
-const verdicts: Record<string, string> = {
-  stop: 'Refused',
-  retry: 'Repeated after a wait',
-  rotate: 'Repeated with another key',
-  advance: 'Repeated with the next model',
-  compact: 'Repeated after compacting',
-  hand_over: 'Run ended; a later retry may repeat it',
-};
-export const verdictWords = (d: Decision): string => verdicts[d.verdict] ?? d.verdict;
-
-const rules: Record<string, string> = {
-  cancelled: 'The run was cancelled: nothing is repeated.',
-  not_eligible: 'A failure of this class does not pass by trying again.',
-  not_safe: 'Something had become observable, or may have: it is not repeated.',
-  request_bound: 'The step has sent as many requests as it may.',
-  other_key: 'Another key of the same provider is tried at once.',
-  tier1: 'Nothing was shown: the same request is sent again after a short wait.',
-  tier1_beyond_window: 'The provider asked for a longer wait than a run sits through.',
-  tier1_spent: 'The fast retries are used up.',
-  next_model: 'The next model of the chain is tried at once.',
-  compact_once: 'The conversation is made shorter, once, and sent again.',
-  compact_spent: 'The conversation no longer fits, also after compacting once.',
-  no_way_left: 'The failure may pass, but no automatic way is left.',
-};
-export const ruleWords = (rule: string): string => rules[rule] ?? rule;
-
 /** The model's own name, without the provider's. */
 export const modelName = (model: string): string => model.slice(model.indexOf('/') + 1);
 
@@ -136,6 +103,9 @@ export function headline(f: Failure): string {
 export function nextStep(f: Failure, r: Recovery, shown: number, now: number): { text: string; action: 'Retry' | 'Regenerate' } {
   const until = r.not_before ?? f.retry_after_until ?? 0;
   const kept = shown > 0 ? ` (${characters(shown)})` : '';
+  if (r.reason === 'effects_not_confirmed') {
+    return { action: 'Retry', text: 'Not repeated by itself: tools have changed something, and may change it again.' };
+  }
   if (!r.replay_safe) {
     const shows = (r.evidence ?? []).some((e) => e.endsWith('_shown'));
     return {
@@ -195,7 +165,11 @@ export function duration(ms: number): string {
   return `${Math.floor(s / 3600)} h ${Math.floor((s % 3600) / 60)} min`;
 }
 
-/** What an attempt's failure was, in words and numbers. */
-export function attemptFailure(f: ProviderFailure): string {
-  return [className(f.class), f.code, f.status && f.status !== 200 ? `HTTP ${f.status}` : '', f.transport].filter(Boolean).join(' · ');
+/** How far away a time is, for what does not tick: seconds, then minutes, hours, days. */
+export function span(ms: number): string {
+  const s = Math.max(0, Math.round(ms / 1000));
+  if (s < 90) return `${s} s`;
+  if (s < 90 * 60) return `${Math.round(s / 60)} min`;
+  if (s < 48 * 3600) return `${Math.round(s / 3600)} h`;
+  return `${Math.round(s / 86_400)} days`;
 }

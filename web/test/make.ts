@@ -1,4 +1,4 @@
-import type { Attempt, Message, Run, ServerEvent, Session, Snapshot, StreamEvent } from '../src/types';
+import type { Attempt, Message, Run, Schedule, ServerEvent, Session, Snapshot, StreamEvent } from '../src/types';
 
 // What the server would say, with defaults for all that a test does not speak of.
 
@@ -43,3 +43,8 @@ export const output = (seq: number, events: StreamEvent[], o: object = {}): Serv
 });
 
 export const text = (t: string, part = 0): StreamEvent => ({ kind: 'text', part, text: t });
+
+export const schedule = (o: Partial<Schedule> = {}): Schedule => ({
+  session_id: 'ses_1', anchor_message_id: 'msg_1', run_id: 'run_1', state: 'armed', verb: 'regenerate', attempt: 3, max_attempts: 0, retry_class: 'overloaded',
+  chosen_by: 'backoff', next_at: 8000, since: 1, updated_at: 1, retryable: true, replay_safe: true, reason: 'eligible_and_safe', evidence: [], token: 1, ...o,
+});

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { Store } from '../src/store';
 import type { Failure, Recovery, ServerEvent } from '../src/types';
 import { Root } from '../src/ui/app';
-import { attempt, event, message, output, reply, run, session, snapshot, text } from './make';
+import { attempt, event, message, output, reply, run, schedule, session, snapshot, text } from './make';
 
 // The whole page over a server that is only its answers.
 
@@ -159,8 +159,7 @@ test('effects are listed before a regenerate, and an unknown one must be ticked'
   const effects = [{ call_id: 'c', name: 'send_mail', arguments: '{}', state: 'unknown', started_at: 1 }];
   answers['POST /api/v1/sessions/ses_1/messages/msg_1/regenerate'] = [409, { error: { code: 'effects_not_confirmed', message: 'x', details: { effects } } }];
   await click('Regenerate');
-  await tell();
-  const dialog = within(screen.getByRole('dialog'));
+  const dialog = within(await screen.findByRole('dialog'));
   expect(dialog.getByText('send_mail').parentElement!.textContent).toContain('outcome unknown');
   const go = dialog.getByRole('button', { name: 'Regenerate' }) as HTMLButtonElement;
   expect(go.disabled).toBe(true);
@@ -199,9 +198,8 @@ test('the attempts of a run show each verdict and the rule', async () => {
   await open(snapshot({ messages: [message(), reply('done')] }), event('run', { run: run({ state: 'succeeded' }) }));
   answers['GET /api/v1/sessions/ses_1/runs/run_1/attempts'] = [200, { attempts: [attempt(), attempt({ id: 'att_2', number: 2, after: 'att_1', ok: true, failure: undefined, decision: undefined })] }];
   await click('Attempts');
-  await tell();
-  await tell();
-  const drawer = within(screen.getByRole('region', { name: 'Attempts' }));
+  const drawer = within(await screen.findByRole('region', { name: 'Attempts' }));
+  await drawer.findAllByRole('listitem');
   expect(drawer.getAllByRole('listitem').map((li) => li.querySelector('h3')!.textContent)).toEqual(['1first · large', '2retry · large']);
   expect(drawer.getByText('Repeated after a wait').parentElement!.textContent).toContain('the same request is sent again');
   await act(async () => void fireEvent.keyDown(document.body, { key: 'Escape', bubbles: true }));
@@ -219,6 +217,7 @@ test('a first visit says that replies are rehearsed, and offers failures to see'
   expect(screen.getByText(/No provider key is configured yet/)).toBeTruthy();
   answers['POST /api/v1/sessions'] = [201, session({ id: 'ses_7' })];
   answers['POST /api/v1/sessions/ses_7/messages'] = [202, {}];
+  await screen.findByRole('button', { name: /A slow reply/ });
   await click(/A slow reply/);
   expect(sent('POST', /sessions$/)[0]!.body).toEqual({ model: 'rehearsal/drip' });
   expect(location.pathname).toBe('/s/ses_7');
@@ -258,4 +257,105 @@ test('signed out keeps the draft and says what to do', async () => {
   await tell();
   expect(screen.getByRole('heading', { name: 'Signed out' })).toBeTruthy();
   expect(localStorage.getItem('reprise.draft.ses_1')).toBe('kept');
+});
+
+const waiting = (o: object = {}) => event('schedule', { schedule: schedule({ token: 7, next_at: Date.now() + 60_000, ...o }) });
+const retried = { ...shown, auto: true, verb: 'regenerate', replay_safe: true, evidence: [] };
+
+/** A session whose run has failed with nothing shown, by the server's clock. */
+async function openFailed(o: object = {}): Promise<void> {
+  const s = snapshot({ messages: [message(), reply('', { parts: [], failure, recovery: retried })] });
+  s.snapshot!.system.now = Date.now();
+  await open(s, event('run', { run: run({ state: 'failed', failure, recovery: retried }) }), waiting(o));
+}
+
+const bar = () => screen.queryByRole('region', { name: 'Retry' });
+const retryPath = '/api/v1/sessions/ses_1/retry';
+
+test('a wait counts down, is cancelled by the same button, and the focus stays on it', async () => {
+  await openFailed();
+  expect(bar()!.textContent).toContain('large is overloaded. Trying again in 60 s.attempt 4 · nothing had been shown');
+  expect(within(bar()!).getByRole('timer').getAttribute('aria-live')).toBeNull();
+  const button = screen.getByRole('button', { name: 'Cancel retry' });
+  button.focus();
+  answers[`DELETE ${retryPath}?token=7`] = [200, {}];
+  await click('Cancel retry');
+  await tell(waiting({ state: 'cancelled' }));
+  expect(sent('DELETE', /retry/).length).toBe(1);
+  expect(screen.getByRole('button', { name: 'Dismiss' })).toBe(button);
+  expect(document.activeElement).toBe(button);
+  expect(screen.getByRole('status').textContent).toBe('Retry cancelled. Nothing will start by itself.');
+});
+
+test('the second click of a double one does not fall on what took its place', async () => {
+  await openFailed({ state: 'cancelled' });
+  await act(async () => void fireEvent.click(screen.getByRole('button', { name: 'Dismiss' }), { detail: 2 }));
+  expect(sent('DELETE', /retry/).length).toBe(0);
+});
+
+test('Try now shows that it starts, sends once, and leaves the focus with the bar', async () => {
+  await openFailed();
+  answers[`POST ${retryPath}/now`] = [202, {}];
+  screen.getByRole('button', { name: 'Try now' }).focus();
+  await click('Try now');
+  await tell();
+  expect(bar()!.textContent).toBe('Starting attempt 4…Cancel');
+  expect(document.activeElement).toBe(bar());
+  await act(async () => void fireEvent.keyDown(document.body, { key: 't', bubbles: true }));
+  expect(sent('POST', /now$/).map((c) => [c.body, !!c.key])).toEqual([[{ token: 7, confirm_effects: false }, true]]);
+  await tell(event('schedule', {}), event('run', { run: run({ id: 'run_2', state: 'queued', trigger: 'retry', attempt: 4 }) }));
+  expect(bar()).toBeNull();
+  expect(document.activeElement).toBe(screen.getByRole('log'));
+  expect(screen.getByRole('status').textContent).toBe('Starting attempt 4');
+});
+
+test('t starts and Escape cancels a wait, with a draft at the second press', async () => {
+  await openFailed();
+  const box = screen.getByLabelText('Message');
+  await act(async () => void fireEvent.input(box, { target: { value: 'draft' } }));
+  expect(screen.getByRole('button', { name: 'Send and cancel retry' })).toBeTruthy();
+  await act(async () => void fireEvent.keyDown(box, { key: 't', bubbles: true }));
+  await act(async () => void fireEvent.keyDown(box, { key: 'Escape', bubbles: true }));
+  expect(calls.slice(1)).toEqual([]);
+  expect(screen.getByText('Press Esc again to cancel the retry', { selector: '.hint' })).toBeTruthy();
+  await act(async () => void fireEvent.keyDown(box, { key: 'Escape', bubbles: true }));
+  expect(calls.slice(1).map((c) => `${c.method} ${c.path}`)).toEqual([`DELETE ${retryPath}?token=7`]);
+  await act(async () => void fireEvent.keyDown(document.body, { key: 't', bubbles: true }));
+  expect(sent('POST', /now$/).length).toBe(1);
+});
+
+test('a schedule that has changed is read again, and the page says so', async () => {
+  await openFailed();
+  answers[`POST ${retryPath}/now`] = [409, { error: { code: 'stale_token', message: 'x', details: { schedule: schedule({ token: 8, next_at: Date.now() + 60_000 }) } } }];
+  await click('Try now');
+  await tell();
+  expect(screen.getByText(/The retry has changed since you saw it/, { selector: '.refused' })).toBeTruthy();
+  expect(screen.getByRole('button', { name: 'Try now' })).toBeTruthy();
+  expect(store.session()!.schedule!.token).toBe(8);
+});
+
+test('effects are listed before a retry', async () => {
+  await openFailed();
+  const effects = [{ call_id: 'c', name: 'send_mail', arguments: '{}', state: 'ended', started_at: 1 }];
+  answers[`POST ${retryPath}/now`] = [409, { error: { code: 'effects_not_confirmed', message: 'x', details: { effects } } }];
+  await click('Try now');
+  const dialog = within(await screen.findByRole('dialog'));
+  await act(async () => void fireEvent.click(dialog.getByRole('button', { name: 'Retry' })));
+  expect(sent('POST', /now$/).at(-1)!.body).toEqual({ token: 7, confirm_effects: true });
+});
+
+test('what the bar says and offers is not in the card too', async () => {
+  await openFailed();
+  const card = () => within(screen.getByRole('group', { name: 'What went wrong' }));
+  expect(card().queryByText(/Nothing is scheduled/)).toBeNull();
+  expect(card().queryByRole('button', { name: 'Retry' })).toBeNull();
+  await tell(waiting({ state: 'never', reason: 'far_reset', not_before: Date.now() + 7_200_000 }));
+  expect(card().queryByText(/asked to wait/)).toBeNull();
+  expect(card().getByRole('button', { name: 'Retry' })).toBeTruthy();
+  answers[`POST ${retryPath}/schedule`] = [200, schedule()];
+  await click('Schedule it');
+  expect(sent('POST', /schedule$/)[0]!.body).toEqual({ token: 7 });
+  await tell(waiting({ state: 'never', reason: 'off' }));
+  expect(bar()).toBeNull();
+  expect(card().getByText(/Nothing is scheduled/)).toBeTruthy();
 });

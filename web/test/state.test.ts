@@ -3,7 +3,7 @@ import { shown } from '../src/output';
 import { empty, reduce, type State } from '../src/state';
 import { textOf, type ServerEvent } from '../src/types';
 import { ordered } from '../src/view';
-import { attempt, event, message, output, reply, run, session, snapshot, text } from './make';
+import { attempt, event, message, output, reply, run, schedule, session, snapshot, text } from './make';
 
 const play = (...events: ServerEvent[]): State => events.reduce((s, e) => reduce(s, e, 0), empty);
 const streamed = (s: State): string => (s.focus?.live?.steps ?? []).map((step) => textOf(shown(step))).join('|');
@@ -168,4 +168,28 @@ test('the server clock is kept', () => {
   const e = snapshot();
   e.snapshot!.system.now = 5000;
   expect(reduce(empty, e, 2000).clock).toBe(3000);
+});
+
+describe('the schedule', () => {
+  const of = (s: State) => s.sessions['ses_1']!.schedule;
+
+  test('is the session\'s, and goes with an event that has none', () => {
+    const s = play(snapshot(), event('schedule', { schedule: schedule() }));
+    expect(of(s)?.state).toBe('armed');
+    const gone = reduce(s, event('schedule', {}), 0);
+    expect(of(gone)).toBeUndefined();
+    expect('schedule' in gone.sessions['ses_1']!).toBe(false);
+  });
+
+  test('comes with a snapshot, and stays when something else changes', () => {
+    const one = session({ schedule: schedule({ state: 'held' }) });
+    const s = play(snapshot({ sessions: [one], session: one }), event('pending', { pending: [] }));
+    expect(of(s)?.state).toBe('held');
+  });
+
+  test('an older revision changes nothing', () => {
+    const old = event('schedule', { schedule: schedule({ token: 1 }) });
+    const s = play(snapshot(), event('schedule', { schedule: schedule({ token: 2, state: 'cancelled' }) }));
+    expect(reduce(s, old, 0)).toBe(s);
+  });
 });

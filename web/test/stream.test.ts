@@ -7,6 +7,8 @@ let links: Link[];
 let frames: Frame[];
 let stream: EventStream;
 let hidden = false;
+let leases: string[];
+let leaseAnswer: Promise<Response>;
 
 beforeEach(() => {
   vi.useFakeTimers();
@@ -16,7 +18,13 @@ beforeEach(() => {
   links = [];
   frames = [];
   hidden = false;
+  leaseAnswer = Promise.resolve(new Response(null, { status: 204 }));
+  leases = [];
   vi.stubGlobal('fetch', (url: string, init: RequestInit) => {
+    if (!url.startsWith('/api/v1/events')) {
+      leases.push(`${init.method} ${url.replace(/[0-9a-f]{32}/, 'VIEWER')}`);
+      return leaseAnswer;
+    }
     return new Promise<Response>((answer, reject) => {
       const fail = () => reject(new TypeError('network'));
       init.signal!.addEventListener('abort', () => reject(new DOMException('aborted', 'AbortError')));
@@ -117,6 +125,40 @@ test('a hidden tab lets go after 15 s, and catches up when it is shown', async (
   expect(requests.length).toBe(1);
   show(true);
   expect(requests[1]!.url).toBe('/api/v1/events?session=ses_1&after=i.1');
+});
+
+test('a hidden tab counts as a viewer: before it lets go, every 30 s, and until it has a stream again', async () => {
+  const post = 'POST /api/v1/sessions/ses_1/viewers';
+  const drop = 'DELETE /api/v1/sessions/ses_1/viewers/VIEWER';
+  let taken!: (r: Response) => void;
+  leaseAnswer = new Promise((done) => (taken = done));
+  stream.follow('ses_1');
+  await accept();
+  show(false);
+  await pass(15_000);
+  expect(leases).toEqual([post]);
+  expect(requests[0]!.signal.aborted).toBe(false);
+  taken(new Response(null, { status: 204 }));
+  leaseAnswer = Promise.resolve(new Response(null, { status: 204 }));
+  await pass(0);
+  expect(requests[0]!.signal.aborted).toBe(true);
+  await pass(60_000);
+  expect(leases).toEqual([post, post, post]);
+  show(true);
+  expect(leases.length).toBe(3);
+  await accept();
+  expect(leases).toEqual([post, post, post, drop]);
+  await pass(60_000);
+  expect(leases.length).toBe(4);
+});
+
+test('a page that is left while it is hidden gives its lease back', async () => {
+  stream.follow('ses_1');
+  await accept();
+  show(false);
+  await pass(15_000);
+  window.dispatchEvent(new Event('pagehide'));
+  expect(leases.at(-1)).toBe('DELETE /api/v1/sessions/ses_1/viewers/VIEWER');
 });
 
 test('a tab that is hidden for a moment keeps its stream', async () => {

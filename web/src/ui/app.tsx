@@ -1,13 +1,11 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { announce, type Said } from '../announce';
+import { announce, marks, type Said } from '../announce';
 import type { App, Store } from '../store';
-import { ended } from '../types';
+import { ended, waits } from '../types';
 import { ordered } from '../view';
-import { AskDialog } from './ask';
 import { Banner } from './banner';
 import { Conversation } from './conversation';
-import { Drawer } from './drawer';
-import { useApp, useMedia } from './hooks';
+import { useApp, useLate, useMedia } from './hooks';
 import { Mark } from './icons';
 import { SessionList } from './list';
 import { NewSession } from './new';
@@ -18,6 +16,7 @@ export function Root({ store }: { store: Store }) {
   const [hint, setHint] = useState('');
   useKeys(store, setHint);
   const { route, server } = app;
+  const late = useLate(store, app.drawer !== '' || app.ask !== null);
   useEffect(() => {
     if (route.name !== 'session') document.title = 'Reprise';
   }, [route.name]);
@@ -35,13 +34,13 @@ export function Root({ store }: { store: Store }) {
           <Banner store={store} app={app} />
           {(!narrow || list) && <SessionList store={store} app={app} alone={narrow} />}
           {(!narrow || !list) && (
-            <main class="main" inert={narrow && app.drawer !== ''}>
+            <main class="main" inert={narrow && late !== null && app.drawer !== ''}>
               {route.name === 'session' ? <Conversation store={store} app={app} id={route.id} /> : <NewSession store={store} app={app} />}
               {hint && <p class="hint">{hint}</p>}
             </main>
           )}
-          {app.drawer && <Drawer key={app.drawer} store={store} app={app} />}
-          {app.ask && <AskDialog key={app.ask.effects.length} store={store} app={app} ask={app.ask} />}
+          {late && app.drawer && <late.Drawer key={app.drawer} store={store} app={app} />}
+          {late && app.ask && <late.AskDialog key={app.ask.effects.length} store={store} app={app} ask={app.ask} />}
         </div>
       )}
     </>
@@ -67,6 +66,11 @@ function Announcer({ app, hint }: { app: App; hint: string }) {
     before.current = app.server;
     if (now.status || now.alert) setSaid(now);
   }, [app.server]);
+  const schedule = app.route.name === 'session' ? app.server.sessions[app.route.id]?.schedule : undefined;
+  useEffect(() => {
+    const timers = marks(schedule, Date.now() + app.server.clock).map((m) => window.setTimeout(() => setSaid({ status: m.text }), m.wait));
+    return () => timers.forEach(clearTimeout);
+  }, [schedule?.token, schedule?.state, schedule?.next_at]);
   const alert = app.link.kind === 'signed-out' ? 'Signed out. Your drafts are kept.' : app.error || said.alert || '';
   return (
     <>
@@ -94,16 +98,17 @@ function useKeys(store: Store, setHint: (hint: string) => void): void {
       const typing = target.matches('input, textarea, select');
       if (e.key === 'Escape') {
         if (store.app.drawer) return store.showAttempts('');
-        const run = store.session()?.last_run;
-        if (!run || ended(run)) return;
+        const { last_run: run, schedule } = store.session() ?? {};
+        const waiting = waits(schedule);
+        if (!waiting && (!run || ended(run))) return;
         // A draft in the box may be what the key was meant for: the first press only warns.
         if (armed === 0 && target instanceof HTMLTextAreaElement && target.value.trim() !== '') {
           armed = window.setTimeout(disarm, 3000);
-          setHint('Press Esc again to stop');
+          setHint(waiting ? 'Press Esc again to cancel the retry' : 'Press Esc again to stop');
           return;
         }
         disarm();
-        void store.stop();
+        void (waiting ? store.cancelRetry() : store.stop());
         return;
       }
       if (typing || e.ctrlKey || e.metaKey || e.altKey) return;
@@ -114,6 +119,7 @@ function useKeys(store: Store, setHint: (hint: string) => void): void {
         const last = focus.messages.findLast((m) => m.role === 'operator');
         if (last) void store.regenerate(last);
       }
+      if (e.key === 't' && waits(session.schedule)) void store.retryNow();
       if (e.key === 'a' && session.last_run) store.showAttempts(store.app.drawer ? '' : session.last_run.id);
     };
     document.addEventListener('keydown', press);

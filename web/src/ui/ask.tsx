@@ -20,7 +20,7 @@ export function AskDialog({ store, app, ask }: { store: Store; app: App; ask: As
   const said = textOf(ask.message.parts);
   return (
     <dialog class="ask" ref={dialog} aria-labelledby="ask-title" aria-describedby="ask-body" onClose={() => store.dismissAsk()}>
-      <h2 id="ask-title">Regenerate from “{said.length > 60 ? `${said.slice(0, 60)}…` : said}”?</h2>
+      <h2 id="ask-title">{ask.retry ? 'Retry' : 'Regenerate'} from “{said.length > 60 ? `${said.slice(0, 60)}…` : said}”?</h2>
       <div id="ask-body">
         <p>
           Superseded and kept readable: {count(replies, 'reply', 'replies')}
@@ -52,8 +52,8 @@ export function AskDialog({ store, app, ask }: { store: Store; app: App; ask: As
         <button type="button" class="button" autofocus onClick={() => store.dismissAsk()}>
           Keep reply
         </button>
-        <button type="button" class="button primary" disabled={unknown && !checked} onClick={() => void store.regenerate(ask.message, ask)}>
-          Regenerate
+        <button type="button" class="button primary" disabled={unknown && !checked} onClick={() => void (ask.retry ? store.retryNow(ask) : store.regenerate(ask.message, ask))}>
+          {ask.retry ? 'Retry' : 'Regenerate'}
         </button>
       </div>
     </dialog>

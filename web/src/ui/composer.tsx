@@ -1,7 +1,7 @@
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { newKey } from '../api';
 import type { App, Store } from '../store';
-import { ended } from '../types';
+import { ended, waits } from '../types';
 import { useDraft, useMedia } from './hooks';
 import { Icon } from './icons';
 import { ModelPicker } from './models';
@@ -93,7 +93,7 @@ export function Composer({ store, app, id, model, onModel }: Props) {
         {(!active || !empty) && (
           <button type="submit" class="button primary" disabled={empty || sending || offline}>
             <Icon name="send" />
-            {sending ? 'Sending…' : queues ? 'Queue' : 'Send'}
+            {sending ? 'Sending…' : waits(session?.schedule) ? 'Send and cancel retry' : queues ? 'Queue' : 'Send'}
           </button>
         )}
       </div>

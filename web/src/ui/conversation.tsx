@@ -9,6 +9,7 @@ import { useNow } from './hooks';
 import { Icon } from './icons';
 import { Link } from './link';
 import { Queue } from './queue';
+import { RetryBar } from './retry';
 import { TurnView } from './turn';
 
 /** One session: its log, its queue and the composer. */
@@ -28,13 +29,14 @@ export function Conversation({ store, app, id }: { store: Store; app: App; id: s
         {!focus && <p class="log-note">Loading…</p>}
         {focus && all.length === 0 && <p class="log-note">Nothing has been said yet.</p>}
         {all.map((t) => (
-          <TurnView key={t.key} store={store} turn={t} calls={focus!.calls} active={active} history={app.history} now={now} />
+          <TurnView key={t.key} store={store} turn={t} calls={focus!.calls} active={active} schedule={t.last ? session?.schedule : undefined} history={app.history} now={now} />
         ))}
         {active && <RunLine phase={p} session={session} now={now} />}
       </Log>
       <footer class="foot">
         {app.error && <Refused store={store} text={app.error} />}
         {focus && <Queue store={store} pending={focus.pending} paused={!!session?.paused} />}
+        {focus && <RetryBar key={id} store={store} app={app} session={session} />}
         <Composer store={store} app={app} id={id} model={session?.model ?? ''} onModel={(m) => void store.setModel(m)} />
       </footer>
     </>

@@ -1,8 +1,9 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import * as api from '../api';
+import { attemptFailure, attemptVerdicts, ruleWords, verdictWords } from '../explain';
 import type { App, Store } from '../store';
 import type { Attempt } from '../types';
-import { attemptFailure, attemptVerdicts, count, duration, exactTime, fullTime, modelName, ruleWords, verdictWords } from '../words';
+import { count, duration, exactTime, fullTime, modelName } from '../words';
 import { Copy } from './copy';
 import { Verdicts } from './failure';
 import { Icon } from './icons';

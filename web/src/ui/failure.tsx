@@ -1,5 +1,6 @@
+import { retryBar } from '../retry';
 import type { Store } from '../store';
-import type { Failure, Message, Recovery } from '../types';
+import type { Failure, Message, Recovery, Schedule } from '../types';
 import { headline, nextStep, safeToRepeat, worthRetrying, type Verdict } from '../words';
 import { Icon } from './icons';
 
@@ -10,13 +11,17 @@ interface Props {
   message: Message | null;
   runId: string;
   last: boolean;
+  schedule: Schedule | undefined; // what is to happen after it
   shown: number;
   now: number;
 }
 
 /** Why a reply failed: what happened, both answers apart, and what can be done. */
-export function FailureCard({ store, failure, recovery, message, runId, last, shown, now }: Props) {
-  const step = nextStep(failure, recovery, shown, now);
+export function FailureCard({ store, failure, recovery, message, runId, last, schedule: s, shown, now }: Props) {
+  // The schedule's word is the newer one. What the retry bar says and offers is not said twice.
+  const known = s ? { ...recovery, replay_safe: s.replay_safe, evidence: s.evidence, reason: s.reason } : recovery;
+  const bar = s ? retryBar(s, undefined, false, now) : null;
+  const step = nextStep(failure, known, shown, now);
   const choices = recovery.choices ?? [];
   return (
     <div class="failure" role="group" aria-label="What went wrong">
@@ -24,10 +29,10 @@ export function FailureCard({ store, failure, recovery, message, runId, last, sh
         <Icon name="needs-you" />
         {headline(failure)}
       </p>
-      <Verdicts worth={worthRetrying(failure)} safe={safeToRepeat(recovery)} />
-      {last && <p class="failure-next">{step.text}</p>}
+      <Verdicts worth={worthRetrying(failure)} safe={safeToRepeat(known)} />
+      {last && !bar && <p class="failure-next">{step.text}</p>}
       <div class="failure-actions">
-        {last && message && (
+        {last && message && (!bar || bar.state === 'never') && (
           <button type="button" class="button" onClick={() => void store.regenerate(message)}>
             {step.action}
           </button>

@@ -18,11 +18,54 @@ export function useNow(clock: number, interval: number): number {
   useEffect(() => {
     setNow(Date.now());
     if (interval === 0) return;
-    const timer = setInterval(() => setNow(Date.now()), interval);
-    return () => clearInterval(timer);
+    const look = () => document.hidden || setNow(Date.now());
+    const timer = setInterval(look, interval);
+    document.addEventListener('visibilitychange', look);
+    return () => {
+      clearInterval(timer);
+      document.removeEventListener('visibilitychange', look);
+    };
   }, [interval]);
   return now + clock;
 }
+
+/** The server's time, kept fresh at every whole step before a time, while the page is looked at. */
+export function useCountdown(clock: number, until: number, step: number): number {
+  const [now, setNow] = useState(() => Date.now());
+  useEffect(() => {
+    let timer = 0;
+    const look = () => {
+      clearTimeout(timer);
+      const t = Date.now();
+      const left = until - clock - t;
+      setNow(t);
+      if (left > 0 && !document.hidden) timer = window.setTimeout(look, left % step || step);
+    };
+    look();
+    document.addEventListener('visibilitychange', look);
+    return () => {
+      clearTimeout(timer);
+      document.removeEventListener('visibilitychange', look);
+    };
+  }, [clock, until, step]);
+  return now + clock;
+}
+
+/** What is drawn rarely and loaded behind the rest; null until it is there. */
+export function useLate(store: Store, wanted: boolean): Late | null {
+  const [late, setLate] = useState(arrived);
+  useEffect(() => {
+    if (!wanted || late) return;
+    import('./late').then(
+      (m) => setLate((arrived = m)),
+      () => store.failed('A part of the page could not be loaded. Reload the page.'),
+    );
+  }, [wanted, late]);
+  return late;
+}
+
+type Late = typeof import('./late');
+let arrived: Late | null = null;
 
 /** Draws a component again only where same says that its properties differ. */
 export function memo<P extends object>(draw: FunctionComponent<P>, same: (a: P, b: P) => boolean): new (props: P) => Component<P> {

@@ -1,3 +1,4 @@
+import { countdown } from '../retry';
 import type { App, Store } from '../store';
 import { ended, type Session } from '../types';
 import { phase, ordered, rowState, type RowState } from '../view';
@@ -13,6 +14,7 @@ const words: Record<RowState, string> = {
   interrupted: 'interrupted',
   failed: 'failed',
   cancelled: 'cancelled',
+  waiting: 'waiting',
   idle: '',
 };
 
@@ -28,8 +30,8 @@ export function SessionList({ store, app, alone }: { store: Store; app: App; alo
 }
 
 function List({ store, app }: { store: Store; app: App }) {
-  const now = useNow(app.server.clock, 20_000);
   const sessions = ordered(app.server);
+  const now = useNow(app.server.clock, sessions.some((s) => s.schedule?.state === 'armed') ? 1000 : 20_000);
   const current = app.route.name === 'session' ? app.route.id : '';
   return (
     <nav class="rail" aria-label="Sessions">
@@ -63,15 +65,21 @@ function List({ store, app }: { store: Store; app: App }) {
 }
 
 function Row({ store, app, session: s, now, current }: { store: Store; app: App; session: Session; now: number; current: boolean }) {
-  let state = rowState(s);
+  const state = rowState(s);
   let text = words[state];
-  let icon: RowState | 'waiting' = state;
+  let icon = state;
   if (state === 'running') {
     const p = current ? phase(app.server.focus, s, now) : null;
     if (s.last_run?.cancel_requested) text = 'stopping…';
     else if (p?.kind === 'waiting') [text, icon] = ['waiting', 'waiting'];
     else if (p?.kind === 'holding') text = 'holding';
   }
+  const schedule = s.schedule;
+  if (state === 'waiting' && schedule?.next_at) {
+    const left = schedule.next_at - now;
+    text = schedule.state === 'scheduled' ? `retry after ${clockTime(schedule.next_at, now)}` : left > 0 ? `retry in ${countdown(left)}` : 'starting…';
+  }
+  const past = text && !['running', 'queued', 'waiting'].includes(state);
   const at = s.last_run && ended(s.last_run) ? (s.last_run.ended_at ?? s.updated_at) : s.updated_at;
   const title = s.title || 'New session';
   return (
@@ -81,7 +89,7 @@ function Row({ store, app, session: s, now, current }: { store: Store; app: App;
         <span class="row-title">{title}</span>
         <span class="row-note">
           {text && <span class="row-state">{text} · </span>}
-          {text && state !== 'running' && state !== 'queued' ? clockTime(at, now) : text ? modelName(s.model) : `${ago(at, now)} · ${modelName(s.model)}`}
+          {past ? clockTime(at, now) : text ? modelName(s.model) : `${ago(at, now)} · ${modelName(s.model)}`}
         </span>
       </Link>
     </li>

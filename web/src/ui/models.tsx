@@ -1,5 +1,4 @@
 import type { App } from '../store';
-import type { Model } from '../types';
 import { modelName } from '../words';
 
 interface Props {
@@ -43,28 +42,4 @@ export function ModelPicker({ app, model, disabled, onModel }: Props) {
       </select>
     </label>
   );
-}
-
-interface Rehearsal {
-  script: string;
-  title: string;
-  shows: string;
-}
-
-// A newcomer's tour: what recovers, what is kept, what is refused.
-const tour: Rehearsal[] = [
-  { script: 'overloaded-twice-then-ok', title: 'Overloaded twice, then a reply', shows: 'It waits, tries again, and shows one clean reply.' },
-  { script: 'rate-limited-1s-then-ok', title: 'Told to come back in a second', shows: 'No attempt before the time that the provider asked for.' },
-  { script: 'failed-inside-text', title: 'Broken off in the middle', shows: 'What you have read stays. Nothing is said twice.' },
-  { script: 'tool-then-overloaded-then-ok', title: 'A failure behind a tool', shows: 'The tool runs once, and the reply goes on after it.' },
-  { script: 'auth-failed', title: 'A key that is refused', shows: 'Trying again would not help, so it stops at once.' },
-  { script: 'drip', title: 'A slow reply', shows: 'Stop it, or reload the page in the middle of it.' },
-];
-
-/** The rehearsals of the tour that this server has. */
-export function rehearsals(models: Model[]): (Rehearsal & { model: string })[] {
-  return tour.flatMap((r) => {
-    const model = models.find((m) => m.name.endsWith(`/${r.script}`) && m.name.startsWith('rehearsal'));
-    return model ? [{ ...r, model: model.name }] : [];
-  });
 }

@@ -1,6 +1,6 @@
 import { shown } from '../output';
 import type { Store } from '../store';
-import { textOf, type Message, type Part, type Run, type ToolCall } from '../types';
+import { textOf, type Message, type Part, type Run, type Schedule, type ToolCall } from '../types';
 import type { Turn } from '../view';
 import { characters, clockTime, count, fullTime, interruption, modelName } from '../words';
 import { Copy } from './copy';
@@ -13,6 +13,7 @@ interface Props {
   turn: Turn;
   calls: ToolCall[];
   active: boolean; // the session has a run that has not ended
+  schedule: Schedule | undefined; // of the session, on its last turn
   history: Message[] | null;
   now: number; // of the page's opening or of the last run's end: no turn ticks
 }
@@ -22,7 +23,7 @@ export const TurnView = memo<Props>(DrawTurn, (a, b) => {
   const t = a.turn;
   const u = b.turn;
   return (
-    a.active === b.active && a.history === b.history && t.key === u.key && t.operator === u.operator && t.run === u.run && t.last === u.last &&
+    a.active === b.active && a.schedule === b.schedule && a.history === b.history && t.key === u.key && t.operator === u.operator && t.run === u.run && t.last === u.last &&
     t.superseded === u.superseded && alike(t.rows, u.rows) && alike(t.live, u.live) && alike(Object.values(t.results), Object.values(u.results)) &&
     (!t.last || alike(a.calls, b.calls))
   );
@@ -32,7 +33,7 @@ function alike(a: unknown[], b: unknown[]): boolean {
   return a.length === b.length && a.every((x, i) => x === b[i]);
 }
 
-function DrawTurn({ store, turn, calls, active, history, now }: Props) {
+function DrawTurn({ store, turn, calls, active, schedule, history, now }: Props) {
   const { operator, rows, live, run } = turn;
   const over = !turn.last || !active;
   const end = rows.at(-1);
@@ -66,7 +67,7 @@ function DrawTurn({ store, turn, calls, active, history, now }: Props) {
           ))}
           {over && <Divider cut={cut} run={turn.last ? run : null} end={end} parts={steps.flatMap((s) => s.parts)} now={now} />}
           {over && failure && recovery && (
-            <FailureCard store={store} failure={failure} recovery={recovery} message={operator} runId={run?.id ?? end?.run_id ?? ''} last={turn.last} shown={length(steps.at(-1)?.parts)} now={now} />
+            <FailureCard store={store} failure={failure} recovery={recovery} message={operator} runId={run?.id ?? end?.run_id ?? ''} last={turn.last} schedule={schedule?.run_id === run?.id ? schedule : undefined} shown={length(steps.at(-1)?.parts)} now={now} />
           )}
           {over && operator && <Actions store={store} message={operator} runId={run?.id ?? end?.run_id ?? ''} text={text} busy={active} failed={!!failure} />}
         </article>

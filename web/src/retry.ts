@@ -1,0 +1,90 @@
+import { waits, type Run, type Schedule } from './types';
+import { className, clockTime, count, headline, modelName, span } from './words';
+
+// What the retry bar says of a session's schedule. Pure: now is the server's time.
+
+export interface Bar {
+  state: 'armed' | 'scheduled' | 'held' | 'dispatching' | 'cancelled' | 'exhausted' | 'never';
+  text: string; // before the time, where there is one
+  timer: string; // counts down
+  at: number; // a time of day
+  rest: string; // after the time
+  notes: string[];
+  main: '' | 'Try now' | 'Retry' | 'Schedule it';
+  other: 'Cancel retry' | 'Cancel' | 'Dismiss';
+  attempts: boolean; // offers the attempts
+}
+
+const bare = { timer: '', at: 0, rest: '', notes: [], attempts: false } satisfies Partial<Bar>;
+const waiting = { ...bare, main: 'Try now', other: 'Cancel retry' } satisfies Partial<Bar>;
+const stopped = { ...bare, main: 'Retry', other: 'Dismiss' } satisfies Partial<Bar>;
+
+/** The bar of a schedule; null where the failure itself says all there is. run is the session's last, starting: its start was asked for. */
+export function retryBar(s: Schedule, run: Run | undefined, starting: boolean, now: number): Bar | null {
+  const next = s.next_at ?? 0;
+  if (starting || (s.state === 'armed' && now >= next)) {
+    return { ...bare, state: 'dispatching', text: `Starting attempt ${s.attempt + 1}…`, main: '', other: 'Cancel' };
+  }
+  switch (s.state) {
+    case 'armed':
+      return { ...waiting, state: 'armed', text: `${whatFailed(s, run)} Trying again in`, timer: countdown(next - now), rest: '.', notes: notes(s, run) };
+    case 'scheduled':
+      return {
+        ...waiting, state: 'scheduled', text: `${capital(className(s.retry_class))}. Retry after`, at: next,
+        rest: ` · in ${span(next - now)}. The countdown is paused until then.`,
+      };
+    case 'held':
+      return { ...waiting, state: 'held', text: 'Ready. Waiting for you to look.', notes: notes(s, run) };
+    case 'cancelled':
+      return { ...stopped, state: 'cancelled', text: 'Retry cancelled. Nothing will start by itself.' };
+    case 'exhausted':
+      return { ...stopped, state: 'exhausted', text: exhausted(s, run), attempts: true };
+  }
+  const until = s.not_before ?? 0;
+  if (!s.replay_safe || until <= now) return null;
+  return s.retry_class === 'quota_exhausted'
+    ? { ...stopped, state: 'never', text: 'The plan limit is used up. It resets', at: until, rest: ` · in ${span(until - now)}. Nothing is scheduled.`, main: 'Schedule it' }
+    : { ...stopped, state: 'never', text: `${whoFailed(s, run)} asked to wait until`, at: until, rest: '. Nothing is scheduled.', main: 'Schedule it' };
+}
+
+/** What is said to those who do not see the bar, when it comes to this state. */
+export function spoken(s: Schedule, run: Run | undefined, now: number): string {
+  const b = retryBar(s, run, false, now);
+  if (!b) return '';
+  const time = b.timer ? ` ${Math.max(1, Math.round((s.next_at! - now) / 1000))} seconds` : b.at ? ` ${clockTime(b.at, now)}` : '';
+  return `${b.text}${time}${b.rest.replace(' ·', ',')}${waits(s) ? ' Press Escape to cancel.' : ''}`;
+}
+
+function exhausted(s: Schedule, run: Run | undefined): string {
+  const status = failure(s, run)?.status;
+  const code = status && status !== 200 ? ` (${status})` : '';
+  const took = s.updated_at - s.since;
+  return `Stopped after ${count(s.attempt, 'attempt')}${took >= 1000 ? ` in ${span(took)}` : ''}. Last: ${className(s.retry_class)}${code}.`;
+}
+
+function notes(s: Schedule, run: Run | undefined): string[] {
+  const number = `attempt ${s.attempt + 1}${s.max_attempts > 0 ? ` of ${s.max_attempts}` : ''}`;
+  if (s.verb !== 'resume') return [number, 'nothing had been shown'];
+  return [number, run?.id === s.run_id && run.steps > 0 ? `goes on after step ${run.steps}; nothing is run twice` : 'goes on after the last finished step; nothing is run twice'];
+}
+
+const failure = (s: Schedule, run: Run | undefined) => (run?.id === s.run_id ? run.failure : undefined);
+
+// The bar leaves out the status: the failure above it has it.
+function whatFailed(s: Schedule, run: Run | undefined): string {
+  const f = failure(s, run);
+  return f ? headline({ ...f, status: 0 }) : `${capital(className(s.retry_class))}.`;
+}
+
+function whoFailed(s: Schedule, run: Run | undefined): string {
+  const model = failure(s, run)?.model;
+  return model ? modelName(model) : 'The provider';
+}
+
+const capital = (s: string): string => s.charAt(0).toUpperCase() + s.slice(1);
+
+/** Whole seconds, rounded up: it reads 1 s until it is time. */
+export function countdown(ms: number): string {
+  const s = Math.max(0, Math.ceil(ms / 1000));
+  return s < 100 ? `${s} s` : `${Math.floor(s / 60)} min ${String(s % 60).padStart(2, '0')} s`;
+}

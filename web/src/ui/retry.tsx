@@ -1,0 +1,85 @@
+import { useLayoutEffect, useRef } from 'preact/hooks';
+import { retryBar } from '../retry';
+import type { App, Store } from '../store';
+import type { Schedule, Session } from '../types';
+import { clockTime, fullTime } from '../words';
+import { useCountdown } from './hooks';
+import { Icon } from './icons';
+
+/** What happens next to a session whose run has failed, in one place above the composer. */
+export function RetryBar({ store, app, session }: { store: Store; app: App; session: Session | undefined }) {
+  const s = session?.schedule;
+  return s ? <Shown store={store} app={app} session={session} schedule={s} /> : null;
+}
+
+const log = () => document.querySelector<HTMLElement>('[role=log]');
+
+const icons = {
+  armed: 'waiting', scheduled: 'waiting', held: 'waiting', dispatching: 'running', cancelled: 'cancelled', exhausted: 'needs-you', never: 'needs-you',
+} as const;
+
+function Shown({ store, app, session, schedule: s }: { store: Store; app: App; session: Session; schedule: Schedule }) {
+  const until = s.next_at ?? s.not_before ?? 0;
+  const now = useCountdown(app.server.clock, until, s.state === 'armed' ? 1000 : 60_000);
+  const bar = useRef<HTMLElement>(null);
+  const focused = useRef(false);
+  const b = retryBar(s, session.last_run, app.starting === `${s.session_id}/${s.token}`, now);
+  const holdsFocus = () => bar.current?.contains(document.activeElement) ?? false;
+  focused.current = holdsFocus();
+  // What goes while it has the focus leaves it to its surroundings, not to the top of the page.
+  useLayoutEffect(() => {
+    if (focused.current && !holdsFocus()) (bar.current ?? log())?.focus();
+  });
+  useLayoutEffect(() => () => void (holdsFocus() && log()?.focus()), []);
+  if (!b) return null;
+
+  const act = (f: () => Promise<void>) => (e: MouseEvent) => {
+    // The second click of a double one was aimed at what stood here before.
+    if (e.detail < 2) void f();
+  };
+  return (
+    <section class={`retry retry-${b.state}`} aria-label="Retry" tabIndex={-1} ref={bar}>
+      <Icon name={icons[b.state]} />
+      <div class="retry-text">
+        <p>
+          {b.text}
+          {b.timer && (
+            <>
+              {' '}
+              <span role="timer" class="number">
+                {b.timer}
+              </span>
+            </>
+          )}
+          {b.at > 0 && (
+            <>
+              {' '}
+              <strong>
+                <time dateTime={new Date(b.at).toISOString()} title={fullTime(b.at)}>
+                  {clockTime(b.at, now)}
+                </time>
+              </strong>
+            </>
+          )}
+          {b.rest}
+        </p>
+        {b.notes.length > 0 && <p class="retry-notes">{b.notes.join(' · ')}</p>}
+      </div>
+      <div class="retry-actions">
+        {b.attempts && (
+          <button key="attempts" type="button" class="text" onClick={() => store.showAttempts(s.run_id)}>
+            Attempts
+          </button>
+        )}
+        {b.main && (
+          <button key="main" type="button" class="button" onClick={act(() => (b.main === 'Schedule it' ? store.scheduleRetry() : store.retryNow()))}>
+            {b.main}
+          </button>
+        )}
+        <button key="other" type="button" class="button" onClick={act(() => store.cancelRetry())}>
+          {b.other}
+        </button>
+      </div>
+    </section>
+  );
+}
