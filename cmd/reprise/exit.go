@@ -45,6 +45,8 @@ func failed(err error) error {
 		return err
 	case errors.As(err, &refusal) && (refusal.Code == session.CodeValidation || refusal.Status == 404):
 		return usage(err)
+	case errors.As(err, &refusal) && refusal.Code == session.CodeNotSafe:
+		return &ended{exitRefused, err}
 	case errors.Is(err, context.Canceled):
 		return &ended{exitCancelled, err}
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -21,11 +22,7 @@ func (p *program) explain() *cobra.Command {
 		Short: "Say why each attempt of a run was, or was not, repeated",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			cfg, err := p.load(server.Sources{})
-			if err != nil {
-				return err
-			}
-			run, attempts, err := server.Inspect(cmd.Context(), cfg, session.RunID(args[0]))
+			run, attempts, err := p.inspect(cmd.Context(), session.RunID(args[0]))
 			if err != nil {
 				return failed(err)
 			}
@@ -41,6 +38,29 @@ func (p *program) explain() *cobra.Command {
 	p.settings(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the records as JSON")
 	return cmd
+}
+
+// inspect reads a run and its attempts, from the server that the environment names or else
+// from the data folder or who has it.
+func (p *program) inspect(ctx context.Context, id session.RunID) (run session.Run, attempts []session.Attempt, err error) {
+	c, err := p.named()
+	if err != nil {
+		return run, nil, err
+	}
+	if c == nil {
+		cfg, err := p.load(server.Sources{})
+		if err != nil {
+			return run, nil, err
+		}
+		return server.Inspect(ctx, cfg, id)
+	}
+	if run, err = c.FindRun(ctx, id); err == nil {
+		attempts, err = c.Attempts(ctx, run.SessionID, id)
+	}
+	if err != nil {
+		err = fmt.Errorf("%s: %w", id, err)
+	}
+	return run, attempts, err
 }
 
 // explain prints the stored words of the gate; it decides nothing again.

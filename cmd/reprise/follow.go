@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
-	"github.com/reprise-run/reprise/llm"
 	"github.com/reprise-run/reprise/recovery"
 	"github.com/reprise-run/reprise/session"
 )
@@ -30,10 +28,7 @@ type follower struct {
 	lost    time.Time       // when the connection was; zero: it is there
 	receipt session.Receipt // zero: nothing was posted yet
 	started bool            // the run is no longer pending
-	shown   map[int]int     // bytes of text by step
-	whole   map[int]bool    // steps whose message has come
-	last    byte            // that was written
-	step    int             // that was written last
+	text    transcript
 	end     *session.Run
 }
 
@@ -50,7 +45,10 @@ func (f *follower) frame(frame session.Frame) error {
 		if err != nil {
 			return err
 		}
-		f.receipt, f.shown, f.whole = r, map[int]int{}, map[int]bool{}
+		f.receipt = r
+		if !f.json {
+			f.text.to = f.stdout
+		}
 		f.say("%s  session %s  run %s", r.State, f.session, r.RunID)
 		return nil
 	}
@@ -115,15 +113,9 @@ func (f *follower) snapshot(s *session.Snapshot) error {
 			return err
 		}
 	}
-	if s.Output != nil {
-		var out llm.Output
-		for i := range s.Output.Events {
-			out.Add(&s.Output.Events[i])
-		}
-		if s.Output.RunID == f.receipt.RunID {
-			if err := f.text(s.Output.Step, textOf(out.Parts())); err != nil {
-				return err
-			}
+	if s.Output != nil && s.Output.RunID == f.receipt.RunID {
+		if err := f.text.merged(s.Output); err != nil {
+			return err
 		}
 	}
 	if s.Session != nil && s.Session.LastRun != nil {
@@ -132,67 +124,41 @@ func (f *follower) snapshot(s *session.Snapshot) error {
 	return nil
 }
 
-// message shows what of a step has not been shown. Output of that step that is still on its
-// way has been, then.
 func (f *follower) message(m *session.Message) error {
 	if m.RunID != f.receipt.RunID || m.Role != session.RoleReply {
 		return nil
 	}
-	f.whole[m.Step] = true
-	return f.text(m.Step, textOf(m.Parts))
+	return f.text.message(m)
 }
 
 func (f *follower) output(o *session.Output) error {
-	if o.RunID != f.receipt.RunID || f.whole[o.Step] {
+	if o.RunID != f.receipt.RunID {
 		return nil
 	}
-	for i := range o.Events {
-		if e := &o.Events[i]; e.Kind == llm.EventText {
-			if err := f.write(o.Step, e.Text); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return f.text.output(o)
 }
 
-// text shows the rest of a step's text.
-func (f *follower) text(step int, all string) error {
-	if n := f.shown[step]; n < len(all) {
-		return f.write(step, all[n:])
-	}
-	return nil
-}
-
-func (f *follower) write(step int, s string) error {
-	f.shown[step] += len(s)
-	if f.json || s == "" {
-		return nil
-	}
-	if step != f.step && f.last != 0 && f.last != '\n' {
-		s = "\n" + s
-	}
-	f.step, f.last = step, s[len(s)-1]
-	if _, err := io.WriteString(f.stdout, s); err != nil {
-		return fmt.Errorf("write the text: %w", err)
-	}
-	return nil
-}
-
-// attempt tells that one has failed and what follows.
+// attempt tells that one has failed and is repeated.
 func (f *follower) attempt(a *session.Attempt) {
+	if again := repeats(a); again != "" {
+		f.say("%s", again)
+	}
+}
+
+// repeats says when an attempt that has failed is repeated; empty: it is not.
+func repeats(a *session.Attempt) string {
 	if a.Decision == nil || a.Failure == nil || a.Decision.Verdict != recovery.Retry {
-		return
+		return ""
 	}
 	next := a.Decision.NextAt
-	f.say("waiting  %s  attempt %d  next %s (in %s)", a.Decision.Class, a.Number+1,
+	return fmt.Sprintf("waiting  %s  attempt %d  next %s (in %s)", a.Decision.Class, a.Number+1,
 		next.Local().Format("15:04:05 MST"), max(0, time.Until(next)).Round(100*time.Millisecond))
 }
 
 // close ends the text with a line's end and tells how the run ended.
 func (f *follower) close() {
-	if f.last != 0 && f.last != '\n' {
-		fmt.Fprintln(f.stdout)
+	if err := f.text.endLine(); err != nil {
+		f.say("%v", err)
 	}
 	r := f.end
 	if r == nil || r.State == session.Succeeded {
@@ -213,16 +179,6 @@ func (f *follower) close() {
 }
 
 func (f *follower) say(format string, args ...any) { fmt.Fprintf(f.stderr, format+"\n", args...) }
-
-func textOf(parts []llm.Part) string {
-	var b strings.Builder
-	for _, p := range parts {
-		if p.Kind == llm.PartText {
-			b.WriteString(p.Text)
-		}
-	}
-	return b.String()
-}
 
 func yes(ok bool) string {
 	if ok {

@@ -4,8 +4,6 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
-
-	"github.com/reprise-run/reprise/internal/server"
 )
 
 func (p *program) link() *cobra.Command {
@@ -14,13 +12,9 @@ func (p *program) link() *cobra.Command {
 		Short: "Print a new link to the page of the server that is running",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := p.load(server.Sources{})
+			c, err := p.client()
 			if err != nil {
 				return err
-			}
-			c, err := server.Running(cfg)
-			if err != nil {
-				return failed(err)
 			}
 			link, err := c.Link(cmd.Context())
 			if err != nil {
@@ -30,6 +24,6 @@ func (p *program) link() *cobra.Command {
 			return nil
 		},
 	}
-	p.settings(cmd)
+	p.reach(cmd)
 	return cmd
 }

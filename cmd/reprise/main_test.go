@@ -472,7 +472,8 @@ func TestVersionAndHelp(t *testing.T) {
 	}
 	help := h.run()
 	help.want(t, exitDone)
-	for _, verb := range []string{"serve", "run", "explain", "link", "rehearse", "version"} {
+	for _, verb := range []string{"serve", "run", "explain", "link", "rehearse", "classify", "version", "sessions", "show", "send",
+		"regenerate", "resume", "cancel", "retry", "waiting", "watch", "completion"} {
 		if !strings.Contains(help.stdout, "\n  "+verb+" ") {
 			t.Errorf("the help does not say %s", verb)
 		}

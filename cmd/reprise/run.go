@@ -30,7 +30,7 @@ func (p *program) run() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run [prompt]",
 		Short: "Answer one prompt: the text on stdout, progress on stderr",
-		Long: "Answer one prompt. Where a server uses the data folder, it is the server that answers;\n" +
+		Long: "Answer one prompt. Where a server uses the data folder, or REPRISE_URL names one, it answers;\n" +
 			"else the parts of one are started for the time that it takes. The session is kept.\n" +
 			"The prompt is read from stdin where it is - or missing.\n\n" +
 			"Exit codes: 0 done, 1 failed, 2 usage, 3 cancelled, 4 interrupted after output and not\n" +
@@ -90,7 +90,7 @@ func (p *program) answer(ctx context.Context, prompt string, in session.ID, from
 	case model == "" && in == "": // a session that is there keeps its own
 		model = p.env["REPRISE_MODEL"]
 	}
-	conn, err := server.Connect(ctx, cfg, server.Options{Version: version(), Log: p.log(slog.LevelWarn)})
+	conn, err := p.connect(ctx, cfg)
 	if err != nil {
 		return err
 	}
@@ -100,7 +100,7 @@ func (p *program) answer(ctx context.Context, prompt string, in session.ID, from
 		}
 	}()
 	if conn.Shared && from.BaseURL != "" {
-		return usage(fmt.Errorf("the server at %s uses this data folder and does not know --base-url: name the provider in its configuration, or use another --data", conn.Base))
+		return usage(fmt.Errorf("the server at %s answers and does not know --base-url: name the provider in its configuration, or use another --data", conn.Base))
 	}
 	id, err := choose(ctx, conn, in, model)
 	if err != nil {
@@ -135,6 +135,19 @@ func (p *program) answer(ctx context.Context, prompt string, in session.ID, from
 		return &ended{code, nil}
 	}
 	return nil
+}
+
+// connect reaches the server that the environment names, or else the sessions of the data
+// folder.
+func (p *program) connect(ctx context.Context, cfg server.Config) (*server.Connection, error) {
+	c, err := p.named()
+	if err != nil {
+		return nil, err
+	}
+	if c != nil {
+		return &server.Connection{Client: c, Shared: true}, nil
+	}
+	return server.Connect(ctx, cfg, server.Options{Version: version(), Log: p.log(slog.LevelWarn)})
 }
 
 // choose takes the session that was named, or makes one.

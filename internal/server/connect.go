@@ -23,11 +23,16 @@ type Connection struct {
 	*client.Client
 	// Shared: another process serves them, under its own configuration.
 	Shared bool
-	close  func() error
+	close  func() error // nil: nothing was opened
 }
 
 // Close ends what was opened for the connection. Closing twice is fine.
-func (c *Connection) Close() error { return c.close() }
+func (c *Connection) Close() error {
+	if c.close == nil {
+		return nil
+	}
+	return c.close()
+}
 
 // Connect reaches the sessions of the data folder: as a client of the server that has it, or
 // else by opening it in this process, where nobody else is served and no retry that waits is
@@ -42,7 +47,7 @@ func Connect(ctx context.Context, cfg Config, o Options) (*Connection, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &Connection{Client: c, Shared: true, close: func() error { return nil }}, nil
+		return &Connection{Client: c, Shared: true}, nil
 	case err != nil:
 		return nil, err
 	}

@@ -18,7 +18,8 @@ var hosted = regexp.MustCompile(`^REPRISE_([A-Z0-9_]+_)?(SERVICE_HOST|SERVICE_PO
 // variableLayers reads REPRISE_… variables. Those that it does not know are errors, as unknown
 // keys are.
 func variableLayers(env Env) ([]*yaml.Node, error) {
-	known := map[string]bool{"REPRISE_CONFIG": true, "REPRISE_BASE_URL": true, "REPRISE_MODEL": true, "REPRISE_KEY": true}
+	known := map[string]bool{"REPRISE_CONFIG": true, "REPRISE_BASE_URL": true, "REPRISE_MODEL": true, "REPRISE_KEY": true,
+		"REPRISE_URL": true, "REPRISE_TOKEN": true} // the last two are for those who ask a server
 	var layers []*yaml.Node
 	for _, key := range Keys() {
 		name := variable(key)

@@ -1,0 +1,46 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/reprise-run/reprise/internal/client"
+	"github.com/reprise-run/reprise/internal/httpapi"
+	"github.com/reprise-run/reprise/session"
+)
+
+func (p *program) sessions() *cobra.Command {
+	var archived bool
+	cmd := &cobra.Command{
+		Use:   "sessions",
+		Short: "List the sessions and what each is doing",
+		Args:  cobra.NoArgs,
+	}
+	cmd.Flags().BoolVar(&archived, "archived", false, "those that are archived")
+	return remote(p, cmd, func(ctx context.Context, c *client.Client, _ []string) (httpapi.SessionList, error) {
+		list, err := c.Sessions(ctx, archived)
+		return httpapi.SessionList{Sessions: list}, err
+	}, func(w io.Writer, list httpapi.SessionList) {
+		table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+		for i := range list.Sessions {
+			s := &list.Sessions[i]
+			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", s.ID, doing(s), s.UpdatedAt.Std().Local().Format("2006-01-02 15:04 MST"), s.Model, s.Title)
+		}
+		table.Flush() // into memory
+	})
+}
+
+// doing is what a session does, or how its last run ended.
+func doing(s *session.Session) string {
+	switch {
+	case s.State != session.Idle || s.LastRun == nil:
+		return string(s.State)
+	case s.Schedule != nil && s.Schedule.State.Waiting():
+		return "waiting"
+	}
+	return string(s.LastRun.State)
+}

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/reprise-run/reprise/internal/client"
+	"github.com/reprise-run/reprise/llm"
+	"github.com/reprise-run/reprise/session"
+)
+
+// conversation is a session with its messages.
+type conversation struct {
+	Session  session.Session   `json:"session"`
+	Messages []session.Message `json:"messages"`
+}
+
+func (p *program) show() *cobra.Command {
+	var superseded bool
+	cmd := &cobra.Command{
+		Use:   "show session",
+		Short: "Print a session's conversation, and what waits in it",
+		Args:  cobra.ExactArgs(1),
+	}
+	cmd.Flags().BoolVar(&superseded, "superseded", false, "also the messages that have left the model's context")
+	return remote(p, cmd, func(ctx context.Context, c *client.Client, args []string) (v conversation, err error) {
+		id := session.ID(args[0])
+		if v.Session, err = c.Session(ctx, id); err == nil {
+			v.Messages, err = c.Messages(ctx, id, superseded, 0, 0)
+		}
+		return v, err
+	}, func(w io.Writer, v conversation) {
+		s := &v.Session
+		fmt.Fprintf(w, "%s  %s  %s  %s\n", s.ID, doing(s), s.Model, s.Title)
+		if s.Schedule != nil {
+			fmt.Fprintln(w, waits(s.Schedule, time.Now()))
+		}
+		for i := range v.Messages {
+			showMessage(w, &v.Messages[i])
+		}
+	})
+}
+
+func showMessage(w io.Writer, m *session.Message) {
+	fmt.Fprintf(w, "\n%s  %s  %s", m.Role, m.ID, clock(m.CreatedAt.Std()))
+	if m.Model != "" {
+		fmt.Fprintf(w, "  %s/%s", m.Provider, m.Model)
+	}
+	if m.SupersededBy != "" {
+		fmt.Fprintf(w, "  superseded by %s", m.SupersededBy)
+	}
+	fmt.Fprintln(w)
+	for i := range m.Parts {
+		if s := shownPart(&m.Parts[i]); s != "" {
+			fmt.Fprintln(w, strings.TrimSuffix(s, "\n"))
+		}
+	}
+	if m.Interrupted != "" {
+		fmt.Fprintf(w, "[interrupted: %s]\n", m.Interrupted)
+	}
+	if m.Failure != nil {
+		fmt.Fprintf(w, "[failed: %s: %s]\n", m.Failure.RetryClass, m.Failure.Message)
+	}
+}
+
+// shownPart is a part as a terminal can show it.
+func shownPart(part *llm.Part) string {
+	switch part.Kind {
+	case llm.PartText, llm.PartNotice:
+		return part.Text
+	case llm.PartThinking:
+		return "[thinking: " + part.Text + "]"
+	case llm.PartToolCall:
+		return "[" + part.Name + " " + part.Arguments + "]"
+	case llm.PartToolResult:
+		return "[" + part.Name + ": " + textOf(part.Content) + "]"
+	}
+	return "[" + string(part.Kind) + "]"
+}
