@@ -245,7 +245,7 @@ func TestExplainKilled(t *testing.T) {
 		t.Errorf("%+v", rows)
 	}
 	told := s.explain(r.RunID)
-	for _, want := range []string{"may have published something (text_shown)", "worth retrying: yes", "safe to repeat: no (text_shown)"} {
+	for _, want := range []string{fmt.Sprintf("published %d characters of text", len(text)), "worth retrying: yes", "safe to repeat: no (text_shown)"} {
 		if !strings.Contains(told, want) {
 			t.Errorf("explain does not say %q: %s", want, told)
 		}
