@@ -45,7 +45,7 @@ func TestRetryVerbs(t *testing.T) {
 	h.run("show", id).says(t, exitDone, id+"  waiting  rehearsal/overloaded  .*\n"+waiting+"\n\noperator  .*Hello\n.*failed: overloaded.*")
 	h.run("sessions").says(t, exitDone, id+"  waiting  .*  rehearsal/overloaded  .*\n")
 	h.run("cancel", id).says(t, exitFailed, "reprise: nothing is running in "+id+", a retry waits: reprise retry cancel "+id+"\n")
-	var list httpapi.WaitingList
+	var list waitingList
 	answered(t, h.run("waiting", "--json"), &list)
 	if len(list.Waiting) != 1 || list.Waiting[0].SessionID != session.ID(id) || list.Now == 0 {
 		t.Errorf("waits: %+v", list)
@@ -142,7 +142,7 @@ func TestCancelVerb(t *testing.T) {
 		}, "run", "--model", "rehearsal/stall-after-text", "Hello")
 	}()
 	<-said
-	var list httpapi.SessionList
+	var list sessionList
 	answered(t, h.run("sessions", "--json"), &list)
 	if len(list.Sessions) != 1 || list.Sessions[0].State != session.StateRunning {
 		t.Fatalf("%+v", list)

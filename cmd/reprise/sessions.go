@@ -9,9 +9,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/reprise-run/reprise/internal/client"
-	"github.com/reprise-run/reprise/internal/httpapi"
 	"github.com/reprise-run/reprise/session"
 )
+
+// sessionList is the JSON of the API's list.
+type sessionList struct {
+	Sessions []session.Session `json:"sessions"`
+}
 
 func (p *program) sessions() *cobra.Command {
 	var archived bool
@@ -21,10 +25,10 @@ func (p *program) sessions() *cobra.Command {
 		Args:  cobra.NoArgs,
 	}
 	cmd.Flags().BoolVar(&archived, "archived", false, "those that are archived")
-	return remote(p, cmd, func(ctx context.Context, c *client.Client, _ []string) (httpapi.SessionList, error) {
+	return remote(p, cmd, func(ctx context.Context, c *client.Client, _ []string) (sessionList, error) {
 		list, err := c.Sessions(ctx, archived)
-		return httpapi.SessionList{Sessions: list}, err
-	}, func(w io.Writer, list httpapi.SessionList) {
+		return sessionList{Sessions: list}, err
+	}, func(w io.Writer, list sessionList) {
 		table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 		for i := range list.Sessions {
 			s := &list.Sessions[i]

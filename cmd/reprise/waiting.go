@@ -9,9 +9,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/reprise-run/reprise/internal/client"
-	"github.com/reprise-run/reprise/internal/httpapi"
 	"github.com/reprise-run/reprise/session"
 )
+
+// waitingList is the JSON of the API's list, with the server's time.
+type waitingList struct {
+	Waiting []session.Schedule `json:"waiting"`
+	Now     session.Time       `json:"now"`
+}
 
 func (p *program) waiting() *cobra.Command {
 	cmd := &cobra.Command{
@@ -19,9 +24,10 @@ func (p *program) waiting() *cobra.Command {
 		Short: "List the retries that wait, the next to start first",
 		Args:  cobra.NoArgs,
 	}
-	return remote(p, cmd, func(ctx context.Context, c *client.Client, _ []string) (httpapi.WaitingList, error) {
-		return c.Waiting(ctx)
-	}, func(w io.Writer, list httpapi.WaitingList) {
+	return remote(p, cmd, func(ctx context.Context, c *client.Client, _ []string) (waitingList, error) {
+		list, err := c.Waiting(ctx)
+		return waitingList(list), err
+	}, func(w io.Writer, list waitingList) {
 		for i := range list.Waiting {
 			s := &list.Waiting[i]
 			fmt.Fprintf(w, "%s  %s\n", s.SessionID, waits(s, list.Now.Std()))
