@@ -327,3 +327,36 @@ func TestCheck(t *testing.T) {
 		t.Errorf("exit %d: %q", code, stdout)
 	}
 }
+
+// `reprise watch` shows each text once, through kill -9 of the server and all that comes after
+// it, and ends with 0 when it is asked to.
+func TestWatchCommand(t *testing.T) {
+	partial, whole := tokens("broken", 10), tokens("whole", 10)
+	up := newUpstream(t, script("hang", time.Millisecond, rehearsal.Take{say(partial), {Do: rehearsal.Stall}}, rehearsal.Take{say(whole)}))
+	s := serve(t, up.config("hang", ""))
+	id := s.session("")
+	p := start(t, s.home, nil, "watch", string(id))
+	p.stderr.await(t, "state", func(out string) bool { return strings.Contains(out, "idle") })
+	r := s.post(id, "hi")
+	p.stdout.await(t, "text", func(out string) bool { return strings.Contains(out, strings.TrimSpace(partial)) })
+	s.restartThere()
+	p.stderr.await(t, "end of the run", func(out string) bool { return strings.Contains(out, "failed  "+string(r.RunID)) })
+	code, stdout, stderr := reprise(t, s.home, "regenerate", string(id))
+	if code != 0 || !strings.Contains(stdout, "superseded 1") {
+		t.Errorf("exit %d: %s %s", code, stdout, stderr)
+	}
+	p.stderr.await(t, "end of the next", func(out string) bool { return strings.Contains(out, "succeeded") })
+	p.signal(syscall.SIGINT)
+	if code := p.wait(); code != 0 {
+		t.Errorf("exit %d", code)
+	}
+	if out := p.stdout.String(); out != partial+"\n"+whole+"\n" {
+		t.Errorf("stdout %q", out)
+	}
+	if said := p.stderr.String(); strings.Count(said, "connection lost") != 1 {
+		t.Errorf("stderr %s", said)
+	}
+	if r := up.quiet(t); r.Total != 2 {
+		t.Errorf("%d requests", r.Total)
+	}
+}
