@@ -70,3 +70,4 @@ export const addViewer = (sid: string, viewer: string) => call<unknown>('POST', 
 /** Goes out even while the page is being left. */
 export const removeViewer = (sid: string, viewer: string) =>
   fetch(`${session(sid)}/viewers/${viewer}`, { method: 'DELETE', keepalive: true });
+export const listWaiting = () => call<{ waiting: Schedule[] }>('GET', '/api/v1/waiting');

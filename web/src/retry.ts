@@ -1,5 +1,5 @@
 import { waits, type Run, type Schedule } from './types';
-import { className, clockTime, count, headline, modelName, span } from './words';
+import { className, clockTime, count, countdown, headline, modelName, span } from './words';
 
 // What the retry bar says of a session's schedule. Pure: now is the server's time.
 
@@ -82,9 +82,3 @@ function whoFailed(s: Schedule, run: Run | undefined): string {
 }
 
 const capital = (s: string): string => s.charAt(0).toUpperCase() + s.slice(1);
-
-/** Whole seconds, rounded up: it reads 1 s until it is time. */
-export function countdown(ms: number): string {
-  const s = Math.max(0, Math.ceil(ms / 1000));
-  return s < 100 ? `${s} s` : `${Math.floor(s / 60)} min ${String(s % 60).padStart(2, '0')} s`;
-}

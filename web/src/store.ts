@@ -7,7 +7,7 @@ import { ended, type Message, type ModelList, type Schedule, type ServerEvent, t
 // The page's one store: the server's state as it was told, and what only the page knows. It
 // repaints at most thirty times a second, however many events arrive.
 
-export type Route = { name: 'home' } | { name: 'new' } | { name: 'session'; id: string };
+export type Route = { name: 'home' | 'new' | 'waiting' } | { name: 'session'; id: string };
 
 export interface Effect {
   call_id: string;
@@ -116,7 +116,8 @@ export class Store {
 
   #arrive(): void {
     const id = /^\/s\/([^/]+)$/.exec(location.pathname)?.[1];
-    const route: Route = id ? { name: 'session', id: decodeURIComponent(id) } : location.pathname === '/new' ? { name: 'new' } : { name: 'home' };
+    const page = location.pathname.slice(1);
+    const route: Route = id ? { name: 'session', id: decodeURIComponent(id) } : { name: page === 'new' || page === 'waiting' ? page : 'home' };
     this.#set({ route, error: '', ask: null, drawer: '', history: null });
     this.#stream.follow(route.name === 'session' ? route.id : '');
   }

@@ -1,4 +1,4 @@
-import type { Decision, Failure, Recovery, Run } from './types';
+import type { Decision, Failure, Recovery, Run, Schedule } from './types';
 
 // Every word that stands for something of the server: one word a thing.
 
@@ -163,6 +163,19 @@ export function duration(ms: number): string {
   if (s < 90) return `${Math.round(s)} s`;
   if (s < 3600) return `${Math.floor(s / 60)} min ${String(Math.floor(s % 60)).padStart(2, '0')} s`;
   return `${Math.floor(s / 3600)} h ${Math.floor((s % 3600) / 60)} min`;
+}
+
+/** Whole seconds, rounded up: it reads 1 s until it is time. */
+export function countdown(ms: number): string {
+  const s = Math.max(0, Math.ceil(ms / 1000));
+  return s < 100 ? `${s} s` : `${Math.floor(s / 60)} min ${String(s % 60).padStart(2, '0')} s`;
+}
+
+/** When a session's retry starts, in the words of a list. */
+export function waitWords(s: Schedule, now: number): string {
+  const next = s.next_at ?? 0;
+  if (s.state === 'scheduled') return `retry after ${clockTime(next, now)}`;
+  return next > now ? `retry in ${countdown(next - now)}` : 'starting…';
 }
 
 /** How far away a time is, for what does not tick: seconds, then minutes, hours, days. */

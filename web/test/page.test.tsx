@@ -174,7 +174,8 @@ test('the queue is edited, emptied and reordered', async () => {
   const at = '/api/v1/sessions/ses_1/pending/msg_20';
   Object.assign(answers, { [`PATCH ${at}`]: [200, {}], [`DELETE ${at}`]: [204, undefined], [`POST ${at}/send-now`]: [202, {}] });
   await click('Edit queued message 2');
-  await act(async () => void fireEvent.input(screen.getByLabelText('Queued message 2'), { target: { value: 'changed' } }));
+  const edited = await screen.findByLabelText('Queued message 2');
+  await act(async () => void fireEvent.input(edited, { target: { value: 'changed' } }));
   await click('Save');
   await click('Send queued message 2 next');
   await click('Remove queued message 2');
@@ -358,4 +359,41 @@ test('what the bar says and offers is not in the card too', async () => {
   await tell(waiting({ state: 'never', reason: 'off' }));
   expect(bar()).toBeNull();
   expect(card().getByText(/Nothing is scheduled/)).toBeTruthy();
+});
+
+test('the waiting list has every session that waits, those that this page was not told of too', async () => {
+  const later = Date.now() + 3_600_000;
+  answers['GET /api/v1/waiting'] = [200, { waiting: [schedule({ session_id: 'ses_old', next_at: Date.now() + 40_000 }), schedule({ next_at: later })], now: 0 }];
+  history.replaceState(null, '', '/waiting');
+  store = new Store();
+  render(<Root store={store} />);
+  await act(() => store.start());
+  const s = snapshot({
+    sessions: [
+      session({ last_run: run({ state: 'failed' }), schedule: schedule({ state: 'scheduled', next_at: later }) }),
+      session({ id: 'ses_2', title: 'Held', schedule: schedule({ session_id: 'ses_2', state: 'held' }) }),
+      session({ id: 'ses_3', title: 'Stopped', schedule: schedule({ session_id: 'ses_3', state: 'cancelled' }) }),
+    ],
+    session: undefined,
+  });
+  s.snapshot!.system.now = Date.now();
+  await tell(s);
+  const main = within(await screen.findByRole('main'));
+  await main.findByText('ses_old');
+  expect(main.getAllByRole('link').map((a) => [a.getAttribute('href'), a.querySelector('.row-state')?.textContent]).slice(1)).toEqual([
+    ['/s/ses_2', 'ready, waits for you to look'],
+    ['/s/ses_old', 'retry in 40 s'],
+    ['/s/ses_1', expect.stringMatching(/^retry after /)],
+  ]);
+  expect(screen.getByRole('link', { name: '2 waiting' }).getAttribute('href')).toBe('/waiting');
+});
+
+test('g, then w, leads to what waits', async () => {
+  await open(snapshot());
+  const press = (key: string) => act(async () => void fireEvent.keyDown(document.body, { key, bubbles: true }));
+  await press('w');
+  expect(location.pathname).toBe('/s/ses_1');
+  await press('g');
+  await press('w');
+  expect(location.pathname).toBe('/waiting');
 });

@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest';
 import { announce, marks } from '../src/announce';
-import { countdown, retryBar, spoken, type Bar } from '../src/retry';
+import { retryBar, spoken, type Bar } from '../src/retry';
 import { empty, reduce, type State } from '../src/state';
 import type { Schedule, ServerEvent } from '../src/types';
 import { ordered, rowState } from '../src/view';
-import { nextStep, span } from '../src/words';
+import { countdown, nextStep, span, waitWords } from '../src/words';
 import { event, run, schedule, session, snapshot } from './make';
 
 const overloaded = { retryable: true, retry_class: 'overloaded', message: 'Overloaded', model: 'alpha/large', status: 529 } as const;
@@ -79,6 +79,11 @@ test('the list: who needs you, who runs, who waits, the next to start first', ()
     ['later', 'waiting'],
     ['stopped', 'failed'],
   ]);
+});
+
+test('the words of a list', () => {
+  expect([schedule(), schedule({ next_at: 0 })].map((s) => waitWords(s, 0))).toEqual(['retry in 8 s', 'starting…']);
+  expect(waitWords(schedule({ state: 'scheduled', next_at: 49 * min }), 0)).toMatch(/^retry after \S+/);
 });
 
 test('a timer that was refused says why', () => {

@@ -16,7 +16,7 @@ export function Root({ store }: { store: Store }) {
   const [hint, setHint] = useState('');
   useKeys(store, setHint);
   const { route, server } = app;
-  const late = useLate(store, app.drawer !== '' || app.ask !== null);
+  const late = useLate(store, app.drawer !== '' || app.ask !== null || route.name === 'waiting');
   useEffect(() => {
     if (route.name !== 'session') document.title = 'Reprise';
   }, [route.name]);
@@ -35,7 +35,13 @@ export function Root({ store }: { store: Store }) {
           {(!narrow || list) && <SessionList store={store} app={app} alone={narrow} />}
           {(!narrow || !list) && (
             <main class="main" inert={narrow && late !== null && app.drawer !== ''}>
-              {route.name === 'session' ? <Conversation store={store} app={app} id={route.id} /> : <NewSession store={store} app={app} />}
+              {route.name === 'session' ? (
+                <Conversation store={store} app={app} id={route.id} />
+              ) : route.name === 'waiting' ? (
+                late && <late.Waiting store={store} app={app} />
+              ) : (
+                <NewSession store={store} app={app} />
+              )}
               {hint && <p class="hint">{hint}</p>}
             </main>
           )}
@@ -92,6 +98,7 @@ function useKeys(store: Store, setHint: (hint: string) => void): void {
       armed = 0;
       setHint('');
     };
+    let went = -1000; // when g was pressed
     const press = (e: KeyboardEvent) => {
       if (e.defaultPrevented || document.querySelector('dialog[open]')) return;
       const target = e.target as HTMLElement;
@@ -112,6 +119,8 @@ function useKeys(store: Store, setHint: (hint: string) => void): void {
         return;
       }
       if (typing || e.ctrlKey || e.metaKey || e.altKey) return;
+      if (e.key === 'w' && e.timeStamp - went < 1000) return store.go('/waiting');
+      went = e.key === 'g' ? e.timeStamp : -1000;
       const session = store.session();
       const focus = store.app.server.focus;
       if (!session || !focus) return;

@@ -1,8 +1,7 @@
-import { countdown } from '../retry';
 import type { App, Store } from '../store';
-import { ended, type Session } from '../types';
+import { ended, waits, type Session } from '../types';
 import { phase, ordered, rowState, type RowState } from '../view';
-import { ago, clockTime, modelName } from '../words';
+import { ago, clockTime, modelName, waitWords } from '../words';
 import { useNow } from './hooks';
 import { Icon, Mark } from './icons';
 import { Link } from './link';
@@ -32,6 +31,7 @@ export function SessionList({ store, app, alone }: { store: Store; app: App; alo
 function List({ store, app }: { store: Store; app: App }) {
   const sessions = ordered(app.server);
   const now = useNow(app.server.clock, sessions.some((s) => s.schedule?.state === 'armed') ? 1000 : 20_000);
+  const waiting = sessions.filter((s) => waits(s.schedule)).length;
   const current = app.route.name === 'session' ? app.route.id : '';
   return (
     <nav class="rail" aria-label="Sessions">
@@ -57,7 +57,16 @@ function List({ store, app }: { store: Store; app: App }) {
       {app.server.system && (
         <p class="rail-foot">
           {app.server.system.running} running
-          {app.server.system.queued > 0 && `, ${app.server.system.queued} queued`} · {app.server.system.version}
+          {app.server.system.queued > 0 && `, ${app.server.system.queued} queued`}
+          {waiting > 0 && (
+            <>
+              {', '}
+              <Link store={store} to="/waiting" class="">
+                {waiting} waiting
+              </Link>
+            </>
+          )}{' '}
+          · {app.server.system.version}
         </p>
       )}
     </nav>
@@ -74,11 +83,7 @@ function Row({ store, app, session: s, now, current }: { store: Store; app: App;
     else if (p?.kind === 'waiting') [text, icon] = ['waiting', 'waiting'];
     else if (p?.kind === 'holding') text = 'holding';
   }
-  const schedule = s.schedule;
-  if (state === 'waiting' && schedule?.next_at) {
-    const left = schedule.next_at - now;
-    text = schedule.state === 'scheduled' ? `retry after ${clockTime(schedule.next_at, now)}` : left > 0 ? `retry in ${countdown(left)}` : 'starting…';
-  }
+  if (state === 'waiting') text = waitWords(s.schedule!, now);
   const past = text && !['running', 'queued', 'waiting'].includes(state);
   const at = s.last_run && ended(s.last_run) ? (s.last_run.ended_at ?? s.updated_at) : s.updated_at;
   const title = s.title || 'New session';

@@ -1,6 +1,7 @@
 import { useState } from 'preact/hooks';
 import type { Store } from '../store';
 import { textOf, type Pending } from '../types';
+import { useLate } from './hooks';
 
 /** The messages that wait for the run before them, in order. */
 export function Queue({ store, pending, paused }: { store: Store; pending: Pending[]; paused: boolean }) {
@@ -18,54 +19,15 @@ export function Queue({ store, pending, paused }: { store: Store; pending: Pendi
 }
 
 function Chip({ store, pending, number, next }: { store: Store; pending: Pending; number: number; next: boolean }) {
-  const said = textOf(pending.parts);
-  const [text, setText] = useState<string | null>(null);
-  const save = async () => {
-    if (text!.trim() === '') return;
-    if (text === said || (await store.editPending(pending.message_id, text!))) setText(null);
-  };
-  if (text !== null) {
-    return (
-      <li class="chip editing">
-        <form
-          onSubmit={(e) => {
-            e.preventDefault();
-            void save();
-          }}
-        >
-          <label class="hidden" for={`edit-${pending.message_id}`}>
-            Queued message {number}
-          </label>
-          <textarea
-            id={`edit-${pending.message_id}`}
-            rows={Math.min(6, text.split('\n').length + 1)}
-            value={text}
-            ref={(e) => {
-              if (e && document.activeElement !== e) e.focus();
-            }}
-            onInput={(e) => setText(e.currentTarget.value)}
-            onKeyDown={(e) => {
-              if (e.key !== 'Escape') return;
-              e.stopPropagation();
-              setText(null);
-            }}
-          />
-          <button type="submit" class="text">
-            Save
-          </button>
-          <button type="button" class="text" onClick={() => setText(null)}>
-            Leave as it was
-          </button>
-        </form>
-      </li>
-    );
-  }
+  const [editing, setEditing] = useState(false);
+  const late = useLate(store, editing);
+  if (late && editing) return <late.EditChip store={store} pending={pending} number={number} onEnd={() => setEditing(false)} />;
   const name = `queued message ${number}`;
   return (
     <li class="chip">
       <span class="chip-number">{number}</span>
-      <span class="chip-text">{said}</span>
-      <button type="button" class="text" aria-label={`Edit ${name}`} onClick={() => setText(said)}>
+      <span class="chip-text">{textOf(pending.parts)}</span>
+      <button type="button" class="text" aria-label={`Edit ${name}`} onClick={() => setEditing(true)}>
         Edit
       </button>
       <button type="button" class="text" aria-label={`Remove ${name}`} onClick={() => void store.removePending(pending.message_id)}>
