@@ -59,8 +59,8 @@ function announceSchedule(before: Session | undefined, after: Session | undefine
 
 // A wait that changes by more than a fifth is another one.
 function moved(was: Schedule, is: Schedule, now: number): boolean {
-  const left = (was.next_at ?? 0) - now;
-  return Math.abs((is.next_at ?? 0) - now - left) > left / 5;
+  const old = was.next_at ?? 0;
+  return Math.abs((is.next_at ?? 0) - old) > Math.max(0, old - now) / 5;
 }
 
 /** What is still to be said of a wait, and in how many milliseconds. now is the server's time. */

@@ -40,18 +40,23 @@ export function retryBar(s: Schedule, run: Run | undefined, starting: boolean, n
     case 'exhausted':
       return { ...stopped, state: 'exhausted', text: exhausted(s, run), attempts: true };
   }
+  // Never by itself; but there is a time at which it can help, or could have.
   const until = s.not_before ?? 0;
-  if (!s.replay_safe || until <= now) return null;
-  return s.retry_class === 'quota_exhausted'
-    ? { ...stopped, state: 'never', text: 'The plan limit is used up. It resets', at: until, rest: ` · in ${span(until - now)}. Nothing is scheduled.`, main: 'Schedule it' }
-    : { ...stopped, state: 'never', text: `${whoFailed(s, run)} asked to wait until`, at: until, rest: '. Nothing is scheduled.', main: 'Schedule it' };
+  if (!s.replay_safe || until === 0) return null;
+  const ahead = until > now;
+  const quota = s.retry_class === 'quota_exhausted';
+  return {
+    ...stopped, state: 'never', at: until, main: ahead ? 'Schedule it' : 'Retry',
+    text: quota ? `The plan limit is used up. It ${ahead ? 'resets' : 'was to reset'}` : `${whoFailed(s, run)} asked to wait until`,
+    rest: quota && ahead ? ` · in ${span(until - now)}. Nothing is scheduled.` : '. Nothing is scheduled.',
+  };
 }
 
 /** What is said to those who do not see the bar, when it comes to this state. */
 export function spoken(s: Schedule, run: Run | undefined, now: number): string {
   const b = retryBar(s, run, false, now);
   if (!b) return '';
-  const time = b.timer ? ` ${Math.max(1, Math.round((s.next_at! - now) / 1000))} seconds` : b.at ? ` ${clockTime(b.at, now)}` : '';
+  const time = b.timer ? ` ${count(Math.max(1, Math.round((s.next_at! - now) / 1000)), 'second')}` : b.at ? ` ${clockTime(b.at, now)}` : '';
   return `${b.text}${time}${b.rest.replace(' ·', ',')}${waits(s) ? ' Press Escape to cancel.' : ''}`;
 }
 

@@ -238,7 +238,9 @@ export class Store {
   /** Ends the wait; on a schedule that has stopped, removes it. */
   async cancelRetry(): Promise<void> {
     const s = this.session();
-    if (s?.schedule) await this.#onSchedule(api.cancelRetry(s.id, s.schedule.token));
+    if (!s?.schedule) return;
+    await this.#onSchedule(api.cancelRetry(s.id, s.schedule.token));
+    this.#set({ starting: '' });
   }
 
   /** Waits for the time that the provider stated. */

@@ -397,3 +397,15 @@ test('g, then w, leads to what waits', async () => {
   await press('w');
   expect(location.pathname).toBe('/waiting');
 });
+
+test('a start that is cancelled on its way does not seem to go on', async () => {
+  await openFailed();
+  answers[`POST ${retryPath}/now`] = [202, {}];
+  answers[`DELETE ${retryPath}?token=7`] = [200, {}];
+  await click('Try now');
+  await tell();
+  await click('Cancel');
+  await tell(waiting({ state: 'cancelled' }));
+  expect(bar()!.textContent).toContain('Retry cancelled.');
+  expect(screen.getByRole('button', { name: 'Retry' })).toBeTruthy();
+});

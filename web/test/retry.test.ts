@@ -30,7 +30,8 @@ test.each<[string, Partial<Schedule>, string]>([
   ['exhausted at once', { state: 'exhausted', attempt: 1, since: 1, updated_at: 1 }, 'Stopped after 1 attempt. Last: overloaded (529). [Attempts] [Retry] [Dismiss]'],
   ['never, not safe', { state: 'never', replay_safe: false, not_before: 90 * min, reason: 'not_safe' }, ''],
   ['never, no time stated', { state: 'never', reason: 'not_eligible' }, ''],
-  ['never, a time that has passed', { state: 'never', reason: 'far_reset', not_before: -1 }, ''],
+  ['never, a far time that has passed', { state: 'never', reason: 'far_reset', not_before: -1000 }, 'large asked to wait until T+-1. Nothing is scheduled. [Retry] [Dismiss]'],
+  ['never, a quota that may be there again', { state: 'never', retry_class: 'quota_exhausted', not_before: -1000 }, 'The plan limit is used up. It was to reset T+-1. Nothing is scheduled. [Retry] [Dismiss]'],
   ['never, a far time', { state: 'never', reason: 'far_reset', not_before: 120 * min }, 'large asked to wait until T+7200. Nothing is scheduled. [Schedule it] [Dismiss]'],
   ['never, a quota', { state: 'never', retry_class: 'quota_exhausted', not_before: 13 * 60 * min }, 'The plan limit is used up. It resets T+46800 · in 13 h. Nothing is scheduled. [Schedule it] [Dismiss]'],
 ])('the bar: %s', (_, s, says) => {
@@ -109,6 +110,9 @@ describe('what is said', () => {
     const next_at = Date.now() + min;
     expect(say(...start(), armed({ next_at }), armed({ next_at: next_at + 6000 }))).toEqual({});
     expect(say(...start(), armed({ next_at }), armed({ next_at: next_at + 30_000 })).status).toContain('in 90 seconds');
+    const before = start();
+    const due = armed({ next_at: Date.now() - 5 });
+    expect(say(...before, due, event('session', { session: { ...session({ last_run: { ...failed, recovery } }), schedule: due.schedule } }))).toEqual({});
   });
 
   test('its other states', () => {

@@ -32,7 +32,7 @@ export function FailureCard({ store, failure, recovery, message, runId, last, sc
       <Verdicts worth={worthRetrying(failure)} safe={safeToRepeat(known)} />
       {last && !bar && <p class="failure-next">{step.text}</p>}
       <div class="failure-actions">
-        {last && message && (!bar || bar.state === 'never') && (
+        {last && message && (!bar || bar.main === 'Schedule it') && (
           <button type="button" class="button" onClick={() => void store.regenerate(message)}>
             {step.action}
           </button>
