@@ -58,7 +58,8 @@ export function worthRetrying(f: Failure): Verdict {
 }
 
 export function safeToRepeat(r: Recovery): Verdict {
-  return { yes: r.replay_safe, why: r.replay_safe ? 'nothing had been shown' : evidenceWords(r.evidence) };
+  if (r.replay_safe) return { yes: true, why: r.verb === 'resume' ? 'nothing of the failed step had been shown' : 'nothing had been shown' };
+  return { yes: false, why: evidenceWords(r.evidence) };
 }
 
 /** The model's own name, without the provider's. */

@@ -409,3 +409,16 @@ test('a start that is cancelled on its way does not seem to go on', async () => 
   expect(bar()!.textContent).toContain('Retry cancelled.');
   expect(screen.getByRole('button', { name: 'Retry' })).toBeTruthy();
 });
+
+test('going on after the finished steps is offered once', async () => {
+  const resumable = { ...retried, verb: 'resume', choices: ['resume'] };
+  await open(
+    snapshot({ messages: [message(), reply('a step', { failure, recovery: resumable })] }),
+    event('run', { run: run({ state: 'failed', failure, recovery: resumable, steps: 1 }) }),
+    waiting({ verb: 'resume' }),
+  );
+  expect(bar()!.textContent).toContain('goes on after step 1; nothing is run twice');
+  expect(screen.queryByRole('button', { name: /Resume/ })).toBeNull();
+  await tell(event('schedule', {}));
+  expect(screen.getByRole('button', { name: /Resume/ })).toBeTruthy();
+});

@@ -108,6 +108,7 @@ describe('words', () => {
       { yes: false, why: 'text was shown' },
     ]);
     expect(safeToRepeat(clean)).toEqual({ yes: true, why: 'nothing had been shown' });
+    expect(safeToRepeat({ ...clean, verb: 'resume' }).why).toBe('nothing of the failed step had been shown');
     expect(headline(overloaded)).toBe('large is overloaded (529).');
   });
 

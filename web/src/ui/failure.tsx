@@ -37,7 +37,7 @@ export function FailureCard({ store, failure, recovery, message, runId, last, sc
             {step.action}
           </button>
         )}
-        {last && choices.includes('resume') && (
+        {last && choices.includes('resume') && !(bar && s?.verb === 'resume') && (
           <button type="button" class="button" onClick={() => void store.resume(runId)}>
             Resume after the last finished step
           </button>
