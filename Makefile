@@ -7,7 +7,7 @@ TESTED     = $(shell go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPa
 FUZZTIME  ?= 2m
 STATICCHECK = go tool -modfile=$(CURDIR)/.ci/tools/go.mod staticcheck
 
-.PHONY: run test check unit conformance page e2e bench golden generate fuzz setup
+.PHONY: run test check unit conformance page e2e screenshots bench golden generate fuzz setup
 
 run:
 	go run ./cmd/reprise serve
@@ -43,6 +43,10 @@ e2e: setup e2e/browser/node_modules/.package-lock.json
 %/node_modules/.package-lock.json: %/package-lock.json
 	npm --prefix $* ci --no-audit --no-fund
 	@touch $@
+
+# The pictures of docs/images, from the real binary.
+screenshots: setup e2e/browser/node_modules/.package-lock.json
+	node e2e/browser/screenshots.mjs
 
 bench:
 	@go test -run '^$$' -bench . -benchmem $(TESTED)

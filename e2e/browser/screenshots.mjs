@@ -38,13 +38,18 @@ const some = answer.slice(0, answer.indexOf('| Is it safe'));
 const scripts = [
   { name: 'alpha-large', pause: '4ms', scenes: [[[{ do: 'say', text: most }, { do: 'stall' }]]] },
   { name: 'beta-large', pause: '1ms', scenes: [[[{ do: 'say', text: some }, { do: 'failed', fault: { kind: 'upstream_stream_error' } }]]] },
+  { name: 'gamma-large', scenes: [[[{ do: 'status', fault: { kind: 'overloaded' } }]]] },
+  { name: 'delta-large', scenes: [[[{ do: 'status', fault: { kind: 'rate_limited', wait: '50m', hint: 'seconds' } }]]] },
   { name: 'alpha-mini', pause: '1ms', scenes: [[[{ do: 'say', text: 'Done.' }]]] },
 ];
 writeFileSync(join(home, 'scripts.yaml'), JSON.stringify(scripts));
 
+const bar = (page, text) => page.getByText(text).last().waitFor();
+
 const binary = join(home, 'reprise');
 execFileSync('go', ['build', '-o', binary, './cmd/reprise'], { cwd: root, stdio: 'inherit' });
-const server = spawn(binary, ['serve', '--listen', '127.0.0.1:0', '--set', `rehearsal.scripts=${join(home, 'scripts.yaml')}`], {
+const server = spawn(binary, ['serve', '--listen', '127.0.0.1:0', '--set', `rehearsal.scripts=${join(home, 'scripts.yaml')}`,
+  '--set', 'recovery.tier1.base=10ms', '--set', 'recovery.tier2.base=60s'], {
   env: { HOME: home, PATH: process.env.PATH },
   stdio: ['ignore', 'pipe', 'inherit'],
 });
@@ -72,6 +77,19 @@ try {
   await ask(page, base, 'rehearsal/alpha-large', 'Explain how retries are decided');
   await until(page, 'stays where it is');
   await picture('streaming');
+  await ask(page, base, 'rehearsal/delta-large', 'Import the customers');
+  await bar(page, /Retry after/);
+  await picture('scheduled');
+  await ask(page, base, 'rehearsal/gamma-large', 'Write the nightly report');
+  await bar(page, /Trying again/);
+  await picture('armed');
+  await page.getByRole('button', { name: 'Attempts' }).first().click();
+  await page.getByRole('region', { name: 'Attempts' }).getByText(/Safe to repeat/).first().waitFor();
+  await picture('attempts');
+  await page.keyboard.press('Escape');
+  await page.setViewportSize({ width: 390, height: 844 });
+  await page.emulateMedia({ colorScheme: 'dark' });
+  await picture('phone');
 } finally {
   await browser?.close();
   server.kill('SIGTERM');
