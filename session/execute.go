@@ -87,10 +87,15 @@ const claimAtOnce = 32
 // dispatch starts as many queued runs as the cap leaves room for.
 func (m *Manager) dispatch() error {
 	for m.accept.Err() == nil {
-		runs, err := m.claim()
+		var runs []Run
+		err := m.store.Update(m.accept, Soft, func(tx Tx) (err error) {
+			runs, err = m.claim(tx)
+			return err
+		})
 		if err != nil {
 			return err
 		}
+		kick(m.relay)
 		for _, r := range runs {
 			m.start(r)
 		}
@@ -101,47 +106,39 @@ func (m *Manager) dispatch() error {
 	return nil
 }
 
-// claim takes the oldest queued runs for this node, as many as there is room for. What finds
-// no slot is left to the operator, where the configuration says so.
-func (m *Manager) claim() (claimed []Run, err error) {
-	changed := false
-	err = m.store.Update(m.accept, Soft, func(tx Tx) error {
-		claimed = nil
-		running, _, err := tx.CountRuns()
-		if err != nil {
-			return err
-		}
-		room := min(max(m.cfg.ConcurrentRuns-running, 0), claimAtOnce)
-		limit := room
-		if m.cfg.OperatorStarts {
-			limit = 0
-		} else if room == 0 {
-			return nil
-		}
-		queued, err := tx.QueuedRuns(limit)
-		if err != nil {
-			return err
-		}
-		changed = len(queued) > 0
-		for i, r := range queued {
-			switch {
-			case i < room:
-				if r, err = m.claimRun(tx, r); err != nil {
-					return err
-				}
-				claimed = append(claimed, r)
-			case room < claimAtOnce:
-				if err := park(tx, r); err != nil {
-					return err
-				}
+// claim takes the oldest queued runs for this node, as many as there is room for; after the
+// commit each is to be started. What finds no slot is left to the operator, where the
+// configuration says so.
+func (m *Manager) claim(tx Tx) (claimed []Run, err error) {
+	running, _, err := tx.CountRuns()
+	if err != nil {
+		return nil, err
+	}
+	room := min(max(m.cfg.ConcurrentRuns-running, 0), claimAtOnce)
+	limit := room
+	if m.cfg.OperatorStarts {
+		limit = 0
+	} else if room == 0 {
+		return nil, nil
+	}
+	queued, err := tx.QueuedRuns(limit)
+	if err != nil {
+		return nil, err
+	}
+	for i, r := range queued {
+		switch {
+		case i < room:
+			if r, err = m.claimRun(tx, r); err != nil {
+				return nil, err
+			}
+			claimed = append(claimed, r)
+		case room < claimAtOnce:
+			if err := park(tx, r); err != nil {
+				return nil, err
 			}
 		}
-		return nil
-	})
-	if changed {
-		kick(m.relay)
 	}
-	return claimed, err
+	return claimed, nil
 }
 
 // claimRun takes a queued run for this node under a new generation.
@@ -206,16 +203,19 @@ func (m *Manager) StartRun(ctx context.Context, actor string, id ID, rid RunID) 
 	return r, err
 }
 
-// start runs a claimed run in a goroutine of its own.
+// start runs a claimed run in a goroutine of its own. A manager that is closed already leaves
+// it to the next one, which finds an orphan.
 func (m *Manager) start(r Run) {
 	ctx, cancel := context.WithCancelCause(m.work)
 	m.mu.Lock()
-	if m.closed && m.work.Err() != nil {
-		cancel(errShutdown)
+	if m.ended {
+		m.mu.Unlock()
+		cancel(nil)
+		return
 	}
 	m.active[r.ID] = cancel
-	m.mu.Unlock()
 	m.runs.Add(1)
+	m.mu.Unlock()
 	kick(m.counts)
 	go func() {
 		defer m.runs.Done()
@@ -228,6 +228,7 @@ func (m *Manager) start(r Run) {
 		if err != nil {
 			m.cfg.Log.Error("run", "session", r.SessionID, "run", r.ID, "error", err)
 		}
+		kick(m.quiet)
 		kick(m.counts)
 		kick(m.clock)
 		kick(m.wake)

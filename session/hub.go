@@ -15,9 +15,9 @@ import (
 
 // Bounds of the hub. Whoever falls further behind starts again from a snapshot.
 const (
-	ringFrames = 8192     // kept for observers that come back
-	ringBytes  = 16 << 20 // of their data
-	behind     = 4096     // frames that may wait for one observer
+	ringFrames = 8192    // kept for observers that come back
+	ringBytes  = 4 << 20 // of their data
+	behind     = 4096    // frames that may wait for one observer
 )
 
 // Frame is one event as an observer gets it. ID is where to resume; it is empty for events

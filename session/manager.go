@@ -87,11 +87,13 @@ type Manager struct {
 	relay  chan struct{} // the outbox has something
 	counts chan struct{} // the number of runs has changed
 	outbox outbox        // the relay's
+	quiet  chan struct{} // a run has ended
 	clock  chan struct{} // a schedule, or who watches, has changed
 
 	mu     sync.Mutex
 	active map[RunID]context.CancelCauseFunc
-	closed bool
+	closed bool // Close was called
+	ended  bool // no run is started any more
 }
 
 // New starts a manager over a store and a log, which stay the caller's to close after it. It
@@ -116,6 +118,7 @@ func New(ctx context.Context, store Store, log Log, models Models, cfg Config) (
 		wake:   make(chan struct{}, 1),
 		relay:  make(chan struct{}, 1),
 		counts: make(chan struct{}, 1),
+		quiet:  make(chan struct{}, 1),
 		clock:  make(chan struct{}, 1),
 		active: map[RunID]context.CancelCauseFunc{},
 	}
@@ -166,18 +169,28 @@ func (m *Manager) Close() error {
 		return nil
 	}
 	m.stop()
-	ended := make(chan struct{})
-	go func() { m.runs.Wait(); close(ended) }()
 	grace := time.NewTimer(m.cfg.Grace)
 	defer grace.Stop()
-	select {
-	case <-ended:
-	case <-grace.C:
+	for waiting := true; waiting && m.busy(); {
+		select {
+		case <-m.quiet:
+		case <-grace.C:
+			waiting = false
+		}
 	}
 	m.halt(errShutdown)
-	<-ended
 	m.loops.Wait()
+	m.mu.Lock()
+	m.ended = true
+	m.mu.Unlock()
+	m.runs.Wait()
 	return errors.Join(m.drainOutbox(context.Background()), m.emptyOutbox(context.Background()))
+}
+
+func (m *Manager) busy() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.active) > 0
 }
 
 // kick wakes a loop that waits on c, if it does not know yet.

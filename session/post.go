@@ -56,7 +56,9 @@ func (m *Manager) ask(ctx context.Context, q Act, id ID, f func(tx Tx, s Session
 	if m.accept.Err() != nil {
 		return Receipt{}, &Refusal{Code: CodeUnavailable, Message: "The server is shutting down. Try again when it is back."}
 	}
+	var runs []Run
 	err = m.update(ctx, Full, func(tx Tx) error {
+		runs = nil
 		r, err = once(tx, q, func() (Receipt, error) {
 			s, err := tx.Session(id)
 			if err != nil {
@@ -68,12 +70,18 @@ func (m *Manager) ask(ctx context.Context, q Act, id ID, f func(tx Tx, s Session
 			}
 			return f(tx, s, st)
 		})
+		if err != nil {
+			return err
+		}
+		runs, err = m.claim(tx) // where a slot is free it need not wait for the dispatcher
 		return err
 	})
 	if err != nil {
 		return Receipt{}, err
 	}
-	kick(m.wake)
+	for _, run := range runs {
+		m.start(run)
+	}
 	kick(m.counts)
 	return r, nil
 }
