@@ -41,7 +41,7 @@ const (
 
 // gcPercent trades a little processor time for memory, unless the environment's GOGC says
 // otherwise: with a thousand open streams it saves more than a fifth of the whole.
-const gcPercent = 40
+const gcPercent = 35
 
 // Options are what is not configuration.
 type Options struct {

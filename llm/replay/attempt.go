@@ -153,7 +153,7 @@ func (a *Attempt) Run(sink Sink, t Terms) (llm.Output, *Broken) {
 		event llm.Event
 		err   error
 	}
-	items := make(chan item, 64)
+	items := make(chan item, 32)
 	go func() {
 		defer close(items)
 		for {

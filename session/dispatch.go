@@ -1,0 +1,213 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// dispatchLoop starts queued runs, oldest first, while the cap allows, and keeps this node's
+// leases.
+func (m *Manager) dispatchLoop() {
+	sweep := time.NewTicker(sweepEvery)
+	defer sweep.Stop()
+	for {
+		if err := m.dispatch(); err != nil && m.accept.Err() == nil {
+			m.cfg.Log.Error("dispatch", "error", err)
+		}
+		select {
+		case <-m.wake:
+		case <-sweep.C:
+			if err := m.sweep(); err != nil && m.work.Err() == nil {
+				m.cfg.Log.Error("sweep", "error", err)
+			}
+		case <-m.accept.Done():
+			m.runs.Done()
+			m.keepLeases()
+			return
+		}
+	}
+}
+
+// keepLeases keeps the leases of runs that are ending, until they have.
+func (m *Manager) keepLeases() {
+	sweep := time.NewTicker(m.cfg.Lease / 3)
+	defer sweep.Stop()
+	for {
+		select {
+		case <-sweep.C:
+			if err := m.sweep(); err != nil {
+				m.cfg.Log.Error("sweep", "error", err)
+			}
+		case <-m.work.Done():
+			return
+		}
+	}
+}
+
+func (m *Manager) sweep() error {
+	now := time.Now()
+	if err := m.purge(now); err != nil {
+		return err
+	}
+	return m.update(m.work, Soft, func(tx Tx) error {
+		if err := tx.ExtendLeases(m.owner, At(now.Add(m.cfg.Lease))); err != nil {
+			return err
+		}
+		return tx.Prune(At(now.Add(-keepAnswer)))
+	})
+}
+
+// claimAtOnce bounds the runs that are claimed in one transaction.
+const claimAtOnce = 32
+
+// dispatch starts as many queued runs as the cap leaves room for.
+func (m *Manager) dispatch() error {
+	for m.accept.Err() == nil {
+		var runs []Run
+		err := m.store.Update(m.accept, Soft, func(tx Tx) (err error) {
+			runs, err = m.claim(tx)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		kick(m.relay)
+		for _, r := range runs {
+			m.start(r)
+		}
+		if len(runs) < claimAtOnce {
+			return nil
+		}
+	}
+	return nil
+}
+
+// claim takes the oldest queued runs for this node, as many as there is room for; after the
+// commit each is to be started. What finds no slot is left to the operator, where the
+// configuration says so.
+func (m *Manager) claim(tx Tx) (claimed []Run, err error) {
+	running, _, err := tx.CountRuns()
+	if err != nil {
+		return nil, err
+	}
+	room := min(max(m.cfg.ConcurrentRuns-running, 0), claimAtOnce)
+	limit := room
+	if m.cfg.OperatorStarts {
+		limit = 0
+	} else if room == 0 {
+		return nil, nil
+	}
+	queued, err := tx.QueuedRuns(limit)
+	if err != nil {
+		return nil, err
+	}
+	for i, r := range queued {
+		switch {
+		case i < room:
+			if r, err = m.claimRun(tx, r); err != nil {
+				return nil, err
+			}
+			claimed = append(claimed, r)
+		case room < claimAtOnce:
+			if err := park(tx, r); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return claimed, nil
+}
+
+// claimRun takes a queued run for this node under a new generation.
+func (m *Manager) claimRun(tx Tx, r Run) (Run, error) {
+	if _, _, err := Next(Status{Run: r.State, Stopping: r.CancelRequested}, MoveClaim); err != nil {
+		return r, err
+	}
+	now, generation := time.Now(), r.Generation
+	r.State, r.Owner, r.LeaseUntil = Running, m.owner, At(now.Add(m.cfg.Lease))
+	r.Generation++
+	r.Claims++
+	if r.StartedAt == 0 {
+		r.StartedAt = At(now)
+	}
+	if err := tx.PutRun(r, Queued, generation); err != nil {
+		return r, err
+	}
+	return r, emitRun(tx, r)
+}
+
+func park(tx Tx, r Run) error {
+	r.Parked = true
+	if err := tx.PutRun(r, Queued, r.Generation); err != nil {
+		return err
+	}
+	return emitRun(tx, r)
+}
+
+// StartRun lets a parked run start as soon as a slot is free. Where none is, it is parked
+// again.
+func (m *Manager) StartRun(ctx context.Context, actor string, id ID, rid RunID) (r Run, err error) {
+	err = m.update(ctx, Full, func(tx Tx) error {
+		if r, err = tx.Run(rid); err != nil {
+			return err
+		}
+		if r.SessionID != id {
+			return ErrNotFound
+		}
+		if r.State != Queued || !r.Parked {
+			return &Refusal{Code: CodeConflict, Message: fmt.Sprintf("The run is %s: it does not wait to be started.", r.State)}
+		}
+		running, _, err := tx.CountRuns()
+		if err != nil {
+			return err
+		}
+		if running >= m.cfg.ConcurrentRuns {
+			return &Refusal{Code: CodeRateLimited, Message: "No slot is free. Stop a run, or wait for one to end.",
+				Details: map[string]any{"resource": "concurrent_runs", "limit": m.cfg.ConcurrentRuns, "count": running}}
+		}
+		r.Parked = false
+		if err := tx.PutRun(r, Queued, r.Generation); err != nil {
+			return err
+		}
+		if err := audit(tx, actor, "start run", id, rid, ""); err != nil {
+			return err
+		}
+		return emitRun(tx, r)
+	})
+	if err == nil {
+		kick(m.wake)
+	}
+	return r, err
+}
+
+// start runs a claimed run in a goroutine of its own. A manager that is closed already leaves
+// it to the next one, which finds an orphan.
+func (m *Manager) start(r Run) {
+	ctx, cancel := context.WithCancelCause(m.work)
+	m.mu.Lock()
+	if m.ended {
+		m.mu.Unlock()
+		cancel(nil)
+		return
+	}
+	m.active[r.ID] = cancel
+	m.runs.Add(1)
+	m.mu.Unlock()
+	kick(m.counts)
+	go func() {
+		defer m.runs.Done()
+		defer cancel(nil)
+		x := &execution{m: m, run: r}
+		err := x.do(ctx)
+		m.mu.Lock()
+		delete(m.active, r.ID)
+		m.mu.Unlock()
+		if err != nil {
+			m.cfg.Log.Error("run", "session", r.SessionID, "run", r.ID, "error", err)
+		}
+		kick(m.quiet)
+		kick(m.counts)
+		kick(m.clock)
+		kick(m.wake)
+	}()
+}

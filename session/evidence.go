@@ -1,0 +1,58 @@
+package session
+
+import "github.com/reprise-run/reprise/llm/replay"
+
+// evidenceOf gathers what the ledger holds about a run and those that it continues. A step
+// whose output is stored counts as committed: only its tools can speak against going on.
+func evidenceOf(tx ReadTx, run Run) (replay.RunEvidence, error) {
+	messages, err := tx.Messages(run.SessionID, false, 0, 0)
+	if err != nil {
+		return replay.RunEvidence{}, err
+	}
+	outputs := outputsOf(messages, run)
+	var evidence []replay.Evidence
+	tools := map[int]replay.Reasons{}
+	for of, own := run, true; ; own = false {
+		attempts, err := tx.Attempts(of.ID)
+		if err != nil {
+			return replay.RunEvidence{}, err
+		}
+		for _, a := range attempts {
+			if !own { // of a step that is committed, or was superseded: part of the whole, not of the tail
+				a.Evidence.Scope.Step = min(a.Evidence.Scope.Step, outputs-1)
+			}
+			evidence = append(evidence, a.Evidence)
+		}
+		calls, err := tx.ToolCalls(of.ID)
+		if err != nil {
+			return replay.RunEvidence{}, err
+		}
+		for _, c := range calls {
+			step := c.Step
+			if c.State == CallStarted || c.State == CallUnknown {
+				step = outputs // nobody knows how it ended: it speaks against any way on
+			}
+			tools[step] |= replay.ToolStarted
+		}
+		if of.Continues == "" {
+			return replay.Gather(string(run.ID), outputs, evidence, tools), nil
+		}
+		if of, err = tx.Run(of.Continues); err != nil {
+			return replay.RunEvidence{}, err
+		}
+	}
+}
+
+// outputsOf counts the run's steps whose output is stored: the committed ones, and one whose
+// tools' results are not.
+func outputsOf(rows []Message, run Run) int {
+	n := run.Steps
+	if len(rows) > 0 {
+		last := rows[len(rows)-1]
+		ours := last.RunID == run.ID || last.RunID == run.Continues
+		if ours && last.Role == RoleReply && last.Step == n && last.Interrupted == "" && asks(last.Parts) {
+			n++
+		}
+	}
+	return n
+}
