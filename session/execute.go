@@ -190,11 +190,13 @@ func (x *execution) finish(ctx context.Context, end error) error {
 		if err := emitRun(tx, run); err != nil {
 			return err
 		}
-		if do&DoPromote != 0 {
-			_, err := promote(tx, s)
+		if do&DoPromote == 0 {
+			return nil
+		}
+		if _, err := promote(tx, s); err != nil {
 			return err
 		}
-		return nil
+		return emit(tx, s.ID, Event{Type: EventSession})
 	})
 }
 

@@ -59,7 +59,9 @@ func (m *Manager) ask(ctx context.Context, q Act, id ID, f func(tx Tx, s Session
 	var runs []Run
 	err = m.update(ctx, Full, func(tx Tx) error {
 		runs = nil
+		repeated := true
 		r, err = once(tx, q, func() (Receipt, error) {
+			repeated = false
 			s, err := tx.Session(id)
 			if err != nil {
 				return Receipt{}, err
@@ -70,11 +72,18 @@ func (m *Manager) ask(ctx context.Context, q Act, id ID, f func(tx Tx, s Session
 			}
 			return f(tx, s, st)
 		})
-		if err != nil {
+		if err != nil || repeated {
 			return err
 		}
-		runs, err = m.claim(tx) // where a slot is free it need not wait for the dispatcher
-		return err
+		if runs, err = m.claim(tx); err != nil { // where a slot is free it need not wait for the dispatcher
+			return err
+		}
+		for _, run := range runs {
+			if run.SessionID == id {
+				return nil // the claim has told of the session
+			}
+		}
+		return emit(tx, id, Event{Type: EventSession})
 	})
 	if err != nil {
 		return Receipt{}, err
@@ -177,12 +186,13 @@ func queueMessage(tx Tx, s Session, p Pending) error {
 	})
 }
 
+// queueRun stores a queued run and tells of it; whoever calls it tells of the session.
 func queueRun(tx Tx, r Run) error {
 	r.State, r.QueuedAt, r.Attempt = Queued, At(time.Now()), max(r.Attempt, 1)
 	if err := tx.InsertRun(r); err != nil {
 		return err
 	}
-	return emitRun(tx, r)
+	return emit(tx, r.SessionID, Event{Type: EventRun, Run: &r})
 }
 
 func appendPending(tx Tx, p Pending) error {

@@ -123,8 +123,10 @@ func (m *Manager) dispatchRetry(was Schedule) error {
 			now.UpdatedAt = At(time.Now())
 			return putSchedule(tx, now, was)
 		}
-		_, err = start(tx, s, was, timerActor, Origin{Verb: was.Verb, Run: evidence}, false, false)
-		return err
+		if _, err = start(tx, s, was, timerActor, Origin{Verb: was.Verb, Run: evidence}, false, false); err != nil {
+			return err
+		}
+		return emit(tx, s.ID, Event{Type: EventSession})
 	})
 	var no *Refusal
 	if errors.As(err, &no) { // what a person may be asked, a timer is not
