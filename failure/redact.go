@@ -286,27 +286,51 @@ func opaque(s string) bool {
 }
 
 // plainEscapes undoes \u escapes of printable ASCII and escaped slashes, behind which a
-// secret could hide. Quotes and backslashes stay escaped.
+// secret could hide, at any depth of JSON in JSON. Quotes and backslashes stay escaped. What
+// comes out may be an escape again: a few rounds are enough for all that is not made to be so.
 func plainEscapes(s string) string {
-	i := strings.Index(s, `\u00`)
-	if i < 0 && !strings.Contains(s, `\/`) {
+	for range 8 {
+		plain := plainOnce(s)
+		if plain == s {
+			break
+		}
+		s = plain
+	}
+	return s
+}
+
+func plainOnce(s string) string {
+	if !strings.Contains(s, `\u00`) && !strings.Contains(s, `\/`) {
 		return s
 	}
 	b := make([]byte, 0, len(s))
-	for i := 0; i < len(s); i++ {
-		if s[i] == '\\' && i+1 < len(s) {
-			if s[i+1] == '/' {
-				continue
-			}
-			if r, ok := rune(0), false; s[i+1] == 'u' {
-				if r, ok = hex4(s[i+2:]); ok && r > ' ' && r < 0x7f && r != '"' && r != '\\' {
-					b = append(b, byte(r))
-					i += 5
-					continue
-				}
-			}
+	for i := 0; i < len(s); {
+		end := i
+		for end < len(s) && s[end] == '\\' {
+			end++
 		}
-		b = append(b, s[i])
+		switch r, ok := escaped(s[end:]); {
+		case end == i:
+			b = append(b, s[i])
+			i++
+		case ok:
+			b = append(b, byte(r))
+			i = end + len("u0000")
+		case end < len(s) && s[end] == '/':
+			i = end
+		default:
+			b = append(b, s[i:end]...)
+			i = end
+		}
 	}
 	return string(b)
+}
+
+// escaped reads "u0041" behind a backslash, where it stands for printable ASCII.
+func escaped(s string) (rune, bool) {
+	if len(s) == 0 || s[0] != 'u' {
+		return 0, false
+	}
+	r, ok := hex4(s[1:])
+	return r, ok && r > ' ' && r < 0x7f && r != '"' && r != '\\'
 }
