@@ -8,6 +8,7 @@
 package wire
 
 import (
+	"fmt"
 	"net/http"
 
 	"github.com/reprise-run/reprise/llm"
@@ -41,4 +42,18 @@ type Decoder interface {
 	// terminal event where the dialect lets the body's end stand for it, else
 	// io.ErrUnexpectedEOF.
 	End(dst []llm.Event) ([]llm.Event, error)
+}
+
+// Framed finishes what a decoder has made of one frame: n is how many events stood in dst
+// before it, what names the frame, err says how it broke. It keeps two promises of Decode for every dialect: a
+// frame gives at least one event, and the first carries the frame.
+func Framed(dst []llm.Event, n int, f sse.Frame, what string, err error) ([]llm.Event, error) {
+	if err != nil {
+		return dst[:n], fmt.Errorf("decode %s: %w", what, err)
+	}
+	if len(dst) == n {
+		dst = append(dst, llm.Event{Kind: llm.EventPing})
+	}
+	dst[n].Raw = f.Raw
+	return dst, nil
 }

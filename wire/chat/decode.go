@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"github.com/reprise-run/reprise/llm"
+	"github.com/reprise-run/reprise/wire"
 	"github.com/reprise-run/reprise/wire/internal/scan"
 	"github.com/reprise-run/reprise/wire/sse"
 )
@@ -35,14 +36,7 @@ type chunk struct {
 func (d *decoder) Decode(dst []llm.Event, f sse.Frame) ([]llm.Event, error) {
 	n := len(dst)
 	dst, err := d.frame(dst, f)
-	if err != nil {
-		return dst[:n], fmt.Errorf("decode chat chunk: %w", err)
-	}
-	if len(dst) == n {
-		dst = append(dst, llm.Event{Kind: llm.EventPing})
-	}
-	dst[n].Raw = f.Raw
-	return dst, nil
+	return wire.Framed(dst, n, f, "chat chunk", err)
 }
 
 // End appends the terminal event where a finish reason was seen: many servers send no [DONE].

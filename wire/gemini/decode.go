@@ -1,10 +1,10 @@
 package gemini
 
 import (
-	"fmt"
 	"io"
 
 	"github.com/reprise-run/reprise/llm"
+	"github.com/reprise-run/reprise/wire"
 	"github.com/reprise-run/reprise/wire/internal/scan"
 	"github.com/reprise-run/reprise/wire/sse"
 )
@@ -32,14 +32,7 @@ type chunk struct {
 func (d *decoder) Decode(dst []llm.Event, f sse.Frame) ([]llm.Event, error) {
 	n := len(dst)
 	dst, err := d.decode(dst, f)
-	if err != nil {
-		return dst[:n], fmt.Errorf("decode gemini frame: %w", err)
-	}
-	if len(dst) == n {
-		dst = append(dst, llm.Event{Kind: llm.EventPing})
-	}
-	dst[n].Raw = f.Raw
-	return dst, nil
+	return wire.Framed(dst, n, f, "gemini frame", err)
 }
 
 // End appends the terminal event, if a finish reason said that the answer is whole.

@@ -2,11 +2,11 @@ package responses
 
 import (
 	"bytes"
-	"fmt"
 	"io"
 	"strings"
 
 	"github.com/reprise-run/reprise/llm"
+	"github.com/reprise-run/reprise/wire"
 	"github.com/reprise-run/reprise/wire/internal/scan"
 	"github.com/reprise-run/reprise/wire/sse"
 )
@@ -33,14 +33,7 @@ type event struct {
 func (d *decoder) Decode(dst []llm.Event, f sse.Frame) ([]llm.Event, error) {
 	n := len(dst)
 	dst, err := d.frame(dst, f)
-	if err != nil {
-		return dst[:n], fmt.Errorf("decode responses event: %w", err)
-	}
-	if len(dst) == n {
-		dst = append(dst, llm.Event{Kind: llm.EventPing})
-	}
-	dst[n].Raw = f.Raw
-	return dst, nil
+	return wire.Framed(dst, n, f, "responses event", err)
 }
 
 // End reports whether the stream came to its terminal event.
