@@ -22,7 +22,6 @@ func (m *Manager) dispatchLoop() {
 				m.cfg.Log.Error("sweep", "error", err)
 			}
 		case <-m.accept.Done():
-			m.runs.Done()
 			m.keepLeases()
 			return
 		}
@@ -65,14 +64,13 @@ const claimAtOnce = 32
 func (m *Manager) dispatch() error {
 	for m.accept.Err() == nil {
 		var runs []Run
-		err := m.store.Update(m.accept, Soft, func(tx Tx) (err error) {
+		err := m.update(m.accept, Soft, func(tx Tx) (err error) {
 			runs, err = m.claim(tx)
 			return err
 		})
 		if err != nil {
 			return err
 		}
-		kick(m.relay)
 		for _, r := range runs {
 			m.start(r)
 		}

@@ -150,17 +150,18 @@ func silent(e llm.Event) bool {
 }
 
 // lateWriter is the writer of a claim that is under way while the conversation is read.
+// It may append once claimed has returned nil.
 type lateWriter struct {
-	done   chan struct{}
-	writer Writer
-	err    error
+	Writer
+	done chan struct{}
+	err  error
 }
 
 func claimLater(ctx context.Context, log Log, r Run) *lateWriter {
 	w := &lateWriter{done: make(chan struct{})}
 	go func() {
 		defer close(w.done)
-		w.writer, w.err = log.Claim(ctx, r.SessionID, r.ID, r.Generation)
+		w.Writer, w.err = log.Claim(ctx, r.SessionID, r.ID, r.Generation)
 	}()
 	return w
 }
@@ -169,9 +170,4 @@ func claimLater(ctx context.Context, log Log, r Run) *lateWriter {
 func (w *lateWriter) claimed() error {
 	<-w.done
 	return w.err
-}
-
-// Append implements Writer. The claim must have succeeded.
-func (w *lateWriter) Append(ctx context.Context, data []byte) error {
-	return w.writer.Append(ctx, data)
 }

@@ -137,7 +137,6 @@ func New(ctx context.Context, store Store, log Log, models Models, cfg Config) (
 		return nil, fmt.Errorf("take over runs: %w", err)
 	}
 	m.loop(m.relayLoop)
-	m.runs.Add(1) // the dispatcher's: Close must not find none while one is being started
 	m.loop(m.dispatchLoop)
 	m.loop(m.announceLoop)
 	if !cfg.Passing {
