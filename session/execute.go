@@ -130,14 +130,14 @@ func (x *execution) finish(ctx context.Context, end error) error {
 	if end != nil && !errors.As(end, &stopped) {
 		stopped = &recovery.Stopped{Failure: failure.NewLocal("run", end.Error())}
 	}
-	move := MoveSucceed
+	wanted := MoveSucceed
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, errStopped):
-		move = MoveStop
+		wanted = MoveStop
 	case errors.Is(cause, errShutdown):
-		move = MoveRelease
+		wanted = MoveRelease
 	case end != nil:
-		move = MoveFail
+		wanted = MoveFail
 	}
 	return x.m.update(context.WithoutCancel(ctx), Full, func(tx Tx) error {
 		run, err := tx.Run(x.run.ID)
@@ -162,7 +162,7 @@ func (x *execution) finish(ctx context.Context, end error) error {
 		if err != nil {
 			return err
 		}
-		f := (*failure.Failure)(nil)
+		move, f := wanted, (*failure.Failure)(nil) // of this try alone: the transaction may run again
 		if stopped != nil {
 			f = stopped.Failure
 		}
