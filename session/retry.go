@@ -21,12 +21,16 @@ func (m *Manager) schedule(tx Tx, run Run, now time.Time) error {
 	return putSchedule(tx, arm(run, m.cfg.Policy, token, now), Schedule{})
 }
 
-// putSchedule stores a schedule in place of an older one and tells of it.
+// putSchedule stores a schedule in place of an older one and tells of it: whoever watches the
+// session, and whoever sees the list.
 func putSchedule(tx Tx, s, old Schedule) error {
 	if err := tx.PutSchedule(s, old.Token, old.State); err != nil {
 		return err
 	}
-	return emit(tx, s.SessionID, Event{Type: EventSchedule, Schedule: &s})
+	if err := emit(tx, s.SessionID, Event{Type: EventSchedule, Schedule: &s}); err != nil {
+		return err
+	}
+	return emit(tx, s.SessionID, Event{Type: EventSession})
 }
 
 // retire removes a session's schedule, where there is one.
@@ -66,11 +70,7 @@ func (m *Manager) scheduleLoop() {
 
 // passTime moves every waiting schedule along and returns when to look again.
 func (m *Manager) passTime() (again time.Time, err error) {
-	var waiting []Schedule
-	err = m.store.View(m.accept, func(tx ReadTx) error {
-		waiting, err = tx.Schedules(ScheduleArmed, ScheduleScheduled, ScheduleHeld)
-		return err
-	})
+	waiting, err := m.Waiting(m.accept)
 	if err != nil {
 		return again, err
 	}
@@ -83,12 +83,7 @@ func (m *Manager) passTime() (again time.Time, err error) {
 		case start:
 			err = m.dispatchRetry(s)
 		case next.State != s.State || next.NextAt != s.NextAt:
-			err = m.update(m.accept, Full, func(tx Tx) error {
-				if err := putSchedule(tx, next, s); err != nil {
-					return err
-				}
-				return emit(tx, s.SessionID, Event{Type: EventSession})
-			})
+			err = m.update(m.accept, Full, func(tx Tx) error { return putSchedule(tx, next, s) })
 		}
 		if err != nil && !errors.Is(err, ErrLost) { // somebody acted on it first
 			return again, fmt.Errorf("session %s: %w", s.SessionID, err)
@@ -219,10 +214,7 @@ func (m *Manager) CancelRetry(ctx context.Context, actor string, id ID, token in
 			if err := putSchedule(tx, now, *s.Schedule); err != nil {
 				return err
 			}
-			if err := audit(tx, actor, "cancel retry", id, now.RunID, ""); err != nil {
-				return err
-			}
-			return emit(tx, id, Event{Type: EventSession})
+			return audit(tx, actor, "cancel retry", id, now.RunID, "")
 		}
 		return dismiss(tx, actor, s)
 	})
@@ -320,10 +312,7 @@ func (m *Manager) retime(ctx context.Context, actor, act string, id ID, token in
 		if err := putSchedule(tx, out, *s.Schedule); err != nil {
 			return err
 		}
-		if err := audit(tx, actor, act, id, out.RunID, out.NextAt.Std().Format(time.RFC3339)); err != nil {
-			return err
-		}
-		return emit(tx, id, Event{Type: EventSession})
+		return audit(tx, actor, act, id, out.RunID, out.NextAt.Std().Format(time.RFC3339))
 	})
 	kick(m.clock)
 	return out, err
