@@ -39,8 +39,8 @@ type Config struct {
 	Tools           []agent.Tool
 	// Unattended: the second tier starts a due retry although nobody watches.
 	Unattended bool
-	// Passing: this process serves nobody who could watch or cancel a retry, so that what waits
-	// is left to the next one.
+	// Passing: this process ends with its one task. A retry that waits in a session that nobody
+	// watches here is left to the next one.
 	Passing bool
 	// Jitter draws from [0,1) for the waits between attempts; nil: a random source.
 	Jitter func() float64
@@ -139,9 +139,7 @@ func New(ctx context.Context, store Store, log Log, models Models, cfg Config) (
 	m.loop(m.relayLoop)
 	m.loop(m.dispatchLoop)
 	m.loop(m.announceLoop)
-	if !cfg.Passing {
-		m.loop(m.scheduleLoop)
-	}
+	m.loop(m.scheduleLoop)
 	kick(m.relay)
 	kick(m.wake)
 	return m, nil

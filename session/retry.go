@@ -75,7 +75,11 @@ func (m *Manager) passTime() (again time.Time, err error) {
 		return again, err
 	}
 	for _, s := range waiting {
-		next, start, at := s.pass(time.Now(), m.hub.watched(s.SessionID, time.Now()), m.cfg.Unattended)
+		watched := m.hub.watched(s.SessionID, time.Now())
+		if m.cfg.Passing && !watched {
+			continue
+		}
+		next, start, at := s.pass(time.Now(), watched, m.cfg.Unattended)
 		if !at.IsZero() && (again.IsZero() || at.Before(again)) {
 			again = at
 		}

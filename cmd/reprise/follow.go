@@ -23,13 +23,16 @@ type follower struct {
 	session        session.ID
 	stdout, stderr io.Writer
 	json           bool
+	wait           bool // through the second tier
 	post           func() (session.Receipt, error)
 
-	lost    time.Time       // when the connection was; zero: it is there
-	receipt session.Receipt // zero: nothing was posted yet
-	started bool            // the run is no longer pending
-	text    transcript
-	end     *session.Run
+	lost     time.Time         // when the connection was; zero: it is there
+	receipt  session.Receipt   // zero: nothing was posted yet; of the newest run
+	started  bool              // the run is no longer pending
+	schedule *session.Schedule // of the run; nil: there is none
+	ahead    time.Duration     // of the server's clock over ours
+	text     transcript
+	end      *session.Run
 }
 
 // frame takes the next event in. The first one is a snapshot: what happens from then on will
@@ -46,6 +49,9 @@ func (f *follower) frame(frame session.Frame) error {
 			return err
 		}
 		f.receipt = r
+		if e.Snapshot != nil {
+			f.ahead = time.Until(e.Snapshot.System.Now.Std())
+		}
 		if !f.json {
 			f.text.to = f.stdout
 		}
@@ -86,6 +92,10 @@ func (f *follower) event(e *session.Event) error {
 		return f.snapshot(e.Snapshot)
 	case e.Run != nil:
 		return f.run(e.Run)
+	case e.Type == session.EventSchedule:
+		return f.reschedule(e.Schedule)
+	case e.Session != nil && f.waits() && f.schedule == nil:
+		return errOver // whoever took the schedule away started nothing of ours
 	case e.Session != nil && e.Session.Paused && !f.started && f.receipt.State == "pending":
 		return errors.New("the message waits: the run before it did not succeed, so the session's queue is paused")
 	}
@@ -93,18 +103,54 @@ func (f *follower) event(e *session.Event) error {
 }
 
 func (f *follower) run(r *session.Run) error {
+	if f.waits() && r.Trigger == session.TriggerRetry && r.MessageID == f.receipt.MessageID && r.ID != f.end.ID {
+		f.receipt.RunID, f.end = r.ID, nil
+		f.say("starting  attempt %d  run %s", r.Attempt, r.ID)
+	}
 	if r.ID != f.receipt.RunID {
 		return nil
 	}
 	f.started = true
 	if r.State.Terminal() {
 		f.end = r
+		if f.wait && f.schedule != nil && f.schedule.RunID == r.ID && f.schedule.State.Waiting() {
+			f.say("%s", waits(f.schedule, time.Now().Add(f.ahead)))
+			return nil
+		}
 		return errOver
 	}
 	if r.State == session.Running && !r.CancelRequested {
 		f.say("running  %s", r.Model)
 	}
 	return nil
+}
+
+// waits reports whether the run has ended and is going to be repeated.
+func (f *follower) waits() bool { return f.wait && f.end != nil }
+
+// reschedule takes the session's schedule in; nil: there is none, as when its run begins.
+func (f *follower) reschedule(s *session.Schedule) error {
+	f.schedule = s
+	if s == nil || !f.waits() {
+		return nil
+	}
+	if s.RunID != f.end.ID || !s.State.Waiting() {
+		return errOver
+	}
+	f.say("%s", waits(s, time.Now().Add(f.ahead)))
+	return nil
+}
+
+// exit is the exit code of a run that has ended, and is not repeated while we wait.
+func (f *follower) exit() int {
+	code := exitOf(f.end)
+	switch s := f.schedule; {
+	case s != nil && s.RunID == f.end.ID && s.State == session.ScheduleExhausted:
+		return exitExhausted
+	case code == exitLater && f.wait: // somebody ended the wait
+		return exitCancelled
+	}
+	return code
 }
 
 func (f *follower) snapshot(s *session.Snapshot) error {
@@ -118,8 +164,16 @@ func (f *follower) snapshot(s *session.Snapshot) error {
 			return err
 		}
 	}
-	if s.Session != nil && s.Session.LastRun != nil {
-		return f.run(s.Session.LastRun)
+	if s.Session == nil || s.Session.LastRun == nil {
+		return nil
+	}
+	f.schedule = s.Session.Schedule
+	last, waited := s.Session.LastRun, f.waits()
+	if err := f.run(last); err != nil || !waited {
+		return err
+	}
+	if f.waits() && (f.schedule == nil || f.schedule.RunID != f.end.ID) { // it ended while we were away
+		return errOver
 	}
 	return nil
 }

@@ -26,7 +26,7 @@ const cancelTime = 30 * time.Second
 func (p *program) run() *cobra.Command {
 	var from server.Sources
 	var in session.ID
-	var asJSON bool
+	var asJSON, wait bool
 	cmd := &cobra.Command{
 		Use:   "run [prompt]",
 		Short: "Answer one prompt: the text on stdout, progress on stderr",
@@ -34,20 +34,21 @@ func (p *program) run() *cobra.Command {
 			"else the parts of one are started for the time that it takes. The session is kept.\n" +
 			"The prompt is read from stdin where it is - or missing.\n\n" +
 			"Exit codes: 0 done, 1 failed, 2 usage, 3 cancelled, 4 interrupted after output and not\n" +
-			"repeated, 5 every automatic try used up, 6 a retry would be scheduled.",
+			"repeated, 5 every automatic try used up, 6 a retry is scheduled, which --wait would follow.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			prompt, err := p.prompt(args)
 			if err != nil {
 				return usage(err)
 			}
-			return failed(p.answer(cmd.Context(), prompt, in, from, asJSON))
+			return failed(p.answer(cmd.Context(), prompt, in, from, asJSON, wait))
 		},
 	}
 	p.settings(cmd)
 	p.endpoint(cmd, &from)
 	cmd.Flags().StringVar((*string)(&in), "session", "", "go on in the session with this `id`")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the session's events on stdout, as lines of JSON, in place of the text")
+	cmd.Flags().BoolVar(&wait, "wait", false, "stay while a failed run waits to be repeated, until its end")
 	return cmd
 }
 
@@ -75,7 +76,7 @@ func (p *program) prompt(args []string) (string, error) {
 }
 
 // answer posts the prompt and follows its run to the end.
-func (p *program) answer(ctx context.Context, prompt string, in session.ID, from server.Sources, asJSON bool) (err error) {
+func (p *program) answer(ctx context.Context, prompt string, in session.ID, from server.Sources, asJSON, wait bool) (err error) {
 	model := from.Model
 	if from.BaseURL == "" {
 		from.Model = "" // it is the session's alone, and a server that answers may know others
@@ -110,8 +111,8 @@ func (p *program) answer(ctx context.Context, prompt string, in session.ID, from
 	work, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	stop := func() { end(nil) }
 	defer stop()
-	q := &question{conn: conn, session: id, prompt: prompt, posted: make(chan session.Receipt, 1)}
-	f := &follower{session: id, stdout: p.stdout, stderr: p.stderr, json: asJSON,
+	q := &question{conn: conn, session: id, prompt: prompt, wait: wait, posted: make(chan session.Receipt, 1)}
+	f := &follower{session: id, stdout: p.stdout, stderr: p.stderr, json: asJSON, wait: wait,
 		post: func() (session.Receipt, error) { return q.post(work) }}
 	conn.Reconnecting = func(err error) {
 		if f.disconnected(err, time.Now()) {
@@ -131,7 +132,7 @@ func (p *program) answer(ctx context.Context, prompt string, in session.ID, from
 	if f.end == nil {
 		return err
 	}
-	if code := exitOf(f.end); code != exitDone {
+	if code := f.exit(); code != exitDone {
 		return &ended{code, nil}
 	}
 	return nil
@@ -171,6 +172,7 @@ type question struct {
 	prompt  string
 	begun   atomic.Bool // by the post, or by a cancel that came before it
 	posted  chan session.Receipt
+	wait    bool // also while the run waits to be repeated
 }
 
 var errNothingSent = errors.New("cancelled before anything was sent")
@@ -200,7 +202,10 @@ func (q *question) cancel(ctx context.Context, giveUp func()) error {
 	case <-ctx.Done(): // the post has failed, which is told
 		return nil
 	}
-	_, err := q.conn.Cancel(ctx, q.session, r.RunID)
+	run, err := q.conn.Cancel(ctx, q.session, r.RunID)
+	if err == nil && run.State.Terminal() && q.wait {
+		err = q.cancelRetry(ctx, r.MessageID)
+	}
 	var refusal *client.Error
 	if errors.As(err, &refusal) && refusal.Status == http.StatusNotFound { // it waits behind another run
 		err = q.conn.RemovePending(ctx, q.session, r.MessageID)
@@ -212,4 +217,23 @@ func (q *question) cancel(ctx context.Context, giveUp func()) error {
 		return fmt.Errorf("the cancel was not delivered, the run may go on: %w", err)
 	}
 	return nil
+}
+
+// cancelRetry ends the wait of a run that has failed, or the run that it has become.
+func (q *question) cancelRetry(ctx context.Context, message session.MessageID) error {
+	for {
+		s, err := q.conn.Session(ctx, q.session)
+		if err != nil || s.LastRun == nil || s.LastRun.MessageID != message {
+			return err
+		}
+		if s.Schedule == nil || !s.Schedule.State.Waiting() {
+			_, err = q.conn.Cancel(ctx, q.session, s.LastRun.ID)
+			return err
+		}
+		_, err = q.conn.CancelRetry(ctx, q.session, s.Schedule.Token)
+		var refusal *client.Error
+		if !errors.As(err, &refusal) || refusal.Code != session.CodeStaleToken {
+			return err
+		}
+	}
 }

@@ -49,7 +49,7 @@ type Options struct {
 	Log     *slog.Logger // nil: slog.Default()
 	// Grace is how long runs may go on when the server stops; 0: 15 s.
 	Grace time.Duration
-	// passing: the process ends with its one task, and starts no retry that waits.
+	// passing: the process ends with its one task, and starts no retry that nobody watches here.
 	passing bool
 }
 
