@@ -31,6 +31,7 @@ func TestFiles(t *testing.T) {
 		{"/app.js", "text/javascript; charset=utf-8", "/api/v1/events"},
 		{"/chunk.js", "text/javascript; charset=utf-8", "createElement"},
 		{"/late.js", "text/javascript; charset=utf-8", "Attempts"},
+		{"/prose.js", "text/javascript; charset=utf-8", "blockquote"},
 		{"/app.css", "text/css; charset=utf-8", "color-scheme"},
 		{"/favicon.svg", "image/svg+xml", "<svg"},
 		{"/licenses.txt", "text/plain; charset=utf-8", "preact"},
@@ -68,7 +69,7 @@ func TestNothingInline(t *testing.T) {
 			t.Errorf("index.html has %s", bad)
 		}
 	}
-	for _, name := range []string{"app.js", "chunk.js", "late.js"} {
+	for _, name := range []string{"app.js", "chunk.js", "late.js", "prose.js"} {
 		js := get(t, "GET", "/"+name, "").Body.String()
 		for _, bad := range []string{`\beval\(`, `new Function\(`, `document\.write`, `insertAdjacentHTML`, `createContextualFragment`} {
 			if regexp.MustCompile(bad).MatchString(js) {
@@ -83,6 +84,18 @@ func TestBudget(t *testing.T) {
 		initialScript = 40_000 // bytes, compressed: what must arrive before the page draws
 		everything    = 70_000
 	)
+	// What the page names, and what that cannot start without: the rest is loaded behind it.
+	first := map[string]bool{}
+	html := get(t, "GET", "/", "").Body.String()
+	for _, m := range regexp.MustCompile(`"/(\w+\.js)"`).FindAllStringSubmatch(html, -1) {
+		first[m[1]] = true
+		js := get(t, "GET", "/"+m[1], "").Body.String()
+		for _, i := range regexp.MustCompile(`(?:from|import)"\./(\w+\.js)"`).FindAllStringSubmatch(js, -1) {
+			if !strings.Contains(html, `"/`+i[1]+`"`) {
+				t.Errorf("%s imports %s, which the page does not name", m[1], i[1])
+			}
+		}
+	}
 	total, initial := 0, 0
 	err := fs.WalkDir(os.DirFS("dist"), ".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || path == "licenses.txt" {
@@ -94,7 +107,7 @@ func TestBudget(t *testing.T) {
 		}
 		n := compressed(t, content)
 		t.Logf("%6d  %s", n, path)
-		if strings.HasSuffix(path, ".js") && path != "late.js" {
+		if first[path] {
 			initial += n
 		}
 		total += n

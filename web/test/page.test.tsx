@@ -1,8 +1,10 @@
 import { act, cleanup, fireEvent, render, screen, within } from '@testing-library/preact';
-import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { afterEach, beforeAll, beforeEach, expect, test, vi } from 'vitest';
+import { setDevice } from '../src/device';
 import { Store } from '../src/store';
 import type { Failure, Recovery, ServerEvent } from '../src/types';
 import { Root } from '../src/ui/app';
+import { prose } from '../src/ui/later';
 import { attempt, event, message, output, reply, run, schedule, session, snapshot, text } from './make';
 
 // The whole page over a server that is only its answers.
@@ -17,6 +19,8 @@ interface Call {
 let calls: Call[];
 let answers: Record<string, [number, unknown]>;
 let store: Store;
+
+beforeAll(() => prose.get());
 
 beforeEach(() => {
   localStorage.clear();
@@ -396,6 +400,14 @@ test('g, then w, leads to what waits', async () => {
   await press('g');
   await press('w');
   expect(location.pathname).toBe('/waiting');
+});
+
+test('keys of one letter can be turned off', async () => {
+  await openFailed();
+  setDevice({ letters: false });
+  await act(async () => void fireEvent.keyDown(document.body, { key: 't', bubbles: true }));
+  expect(sent('POST', /now$/)).toEqual([]);
+  setDevice({ letters: true });
 });
 
 test('a start that is cancelled on its way does not seem to go on', async () => {

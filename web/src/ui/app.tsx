@@ -1,12 +1,14 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { announce, marks, type Said } from '../announce';
+import { device } from '../device';
 import type { App, Store } from '../store';
 import { ended, waits } from '../types';
 import { ordered } from '../view';
 import { Banner } from './banner';
 import { Conversation } from './conversation';
-import { useApp, useLate, useMedia } from './hooks';
+import { notLoaded, useApp, useLate, useMedia } from './hooks';
 import { Mark } from './icons';
+import { loadRest } from './later';
 import { SessionList } from './list';
 import { NewSession } from './new';
 
@@ -15,6 +17,9 @@ export function Root({ store }: { store: Store }) {
   const narrow = useMedia('(max-width: 720px)');
   const [hint, setHint] = useState('');
   useKeys(store, setHint);
+  useEffect(() => {
+    void loadRest(() => store.failed(notLoaded));
+  }, []);
   const { route, server } = app;
   const late = useLate(store, app.drawer !== '' || app.ask !== null || route.name === 'waiting');
   useEffect(() => {
@@ -118,7 +123,7 @@ function useKeys(store: Store, setHint: (hint: string) => void): void {
         void (waiting ? store.cancelRetry() : store.stop());
         return;
       }
-      if (typing || e.ctrlKey || e.metaKey || e.altKey) return;
+      if (typing || e.ctrlKey || e.metaKey || e.altKey || !device().letters) return;
       if (e.key === 'w' && e.timeStamp - went < 1000) return store.go('/waiting');
       went = e.key === 'g' ? e.timeStamp : -1000;
       const session = store.session();

@@ -5,7 +5,7 @@ import { ended, type Session } from '../types';
 import { phase, turns, type Phase } from '../view';
 import { characters, className, duration, modelName } from '../words';
 import { Composer } from './composer';
-import { useNow } from './hooks';
+import { useNow, useProse } from './hooks';
 import { Icon } from './icons';
 import { Link } from './link';
 import { Queue } from './queue';
@@ -19,13 +19,14 @@ export function Conversation({ store, app, id }: { store: Store; app: App; id: s
   const run = session?.last_run;
   const active = !!run && !ended(run);
   const now = useNow(app.server.clock, active ? 200 : 0);
+  const drawer = useProse();
   if (app.link.kind === 'missing') return <Missing store={store} />;
   const p = phase(focus, session, now);
   const all = focus ? turns(focus, session) : [];
   return (
     <>
       <Header store={store} session={session} phase={p} now={now} heard={(focus?.heard ?? 0) + app.server.clock} />
-      <Log id={id} change={focus} last={all.at(-1)?.key ?? ''}>
+      <Log id={id} change={focus} drawer={drawer} last={all.at(-1)?.key ?? ''}>
         {!focus && <p class="log-note">Loading…</p>}
         {focus && all.length === 0 && <p class="log-note">Nothing has been said yet.</p>}
         {all.map((t) => (
@@ -159,12 +160,13 @@ function RunLine({ phase: p, session, now }: { phase: Phase; session: Session | 
 interface LogProps {
   id: string;
   change: unknown; // differs when there is something new
+  drawer: unknown; // differs when the same is drawn anew
   last: string; // the last operator message: who sends one wants to see it
   children: ComponentChildren;
 }
 
 /** The scroll box of the log: it follows the end while the reader is there, and never moves otherwise. */
-function Log({ id, change, last, children }: LogProps) {
+function Log({ id, change, drawer, last, children }: LogProps) {
   const box = useRef<HTMLDivElement>(null);
   const following = useRef(true);
   const [behind, setBehind] = useState(false);
@@ -177,6 +179,9 @@ function Log({ id, change, last, children }: LogProps) {
     if (following.current) b.scrollTop = b.scrollHeight;
     else setBehind(true);
   }, [change]);
+  useLayoutEffect(() => {
+    if (following.current) box.current!.scrollTop = box.current!.scrollHeight;
+  }, [drawer]);
   const scrolled = () => {
     const b = box.current!;
     following.current = b.scrollHeight - b.scrollTop - b.clientHeight < 32;

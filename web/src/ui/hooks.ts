@@ -1,6 +1,8 @@
 import { Component, type ComponentChild, type FunctionComponent } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
+import { device, onDevice, type Device } from '../device';
 import type { App, Store } from '../store';
+import { late, prose, useLater } from './later';
 
 /** The store's state; the component draws again with every repaint of the store. */
 export function useApp(store: Store): App {
@@ -51,21 +53,23 @@ export function useCountdown(clock: number, until: number, step: number): number
   return now + clock;
 }
 
-/** What is drawn rarely and loaded behind the rest; null until it is there. */
-export function useLate(store: Store, wanted: boolean): Late | null {
-  const [late, setLate] = useState(arrived);
-  useEffect(() => {
-    if (!wanted || late) return;
-    import('./late').then(
-      (m) => setLate((arrived = m)),
-      () => store.failed('A part of the page could not be loaded. Reload the page.'),
-    );
-  }, [wanted, late]);
-  return late;
-}
+export const notLoaded = 'A part of the page could not be loaded. Reload the page.';
 
-type Late = typeof import('./late');
-let arrived: Late | null = null;
+/** What is drawn rarely; null until it is loaded. */
+export const useLate = (store: Store, wanted: boolean) => useLater(late, wanted, () => store.failed(notLoaded));
+
+/** What draws the text of replies; null until it is loaded, which the page's root sees to. */
+export const useProse = () => useLater(prose, true, () => {});
+
+/** The settings of this device. */
+export function useDevice(): Device {
+  const [now, setNow] = useState(device);
+  useEffect(() => {
+    setNow(device());
+    return onDevice(() => setNow(device()));
+  }, []);
+  return now;
+}
 
 /** Draws a component again only where same says that its properties differ. */
 export function memo<P extends object>(draw: FunctionComponent<P>, same: (a: P, b: P) => boolean): new (props: P) => Component<P> {

@@ -1,19 +1,37 @@
 import { useLayoutEffect, useRef } from 'preact/hooks';
-import { MarkdownStream } from '../markdown/stream';
+import type { MarkdownStream } from '../prose';
 import type { Part, ToolCall } from '../types';
 import { callState } from '../view';
 import { count, duration } from '../words';
+import { useProse } from './hooks';
 import { Icon } from './icons';
 
 /** Markdown that may grow: what is drawn stays, and only its open end is drawn again. */
 export function Markdown({ text }: { text: string }) {
   const root = useRef<HTMLDivElement>(null);
   const stream = useRef<MarkdownStream | null>(null);
+  const drawer = useProse();
   useLayoutEffect(() => {
-    stream.current ??= new MarkdownStream(root.current!);
+    if (!drawer) return plain(root.current!, text);
+    if (!stream.current) {
+      root.current!.replaceChildren();
+      stream.current = new drawer.MarkdownStream(root.current!);
+    }
     stream.current.write(text);
-  }, [text]);
+  }, [text, drawer]);
   return <div class="prose" ref={root} />;
+}
+
+// Until what draws it is there, text shows as it is written.
+function plain(root: HTMLElement, text: string): void {
+  root.replaceChildren(
+    ...text.split(/\n\s*\n/).map((paragraph) => {
+      const p = document.createElement('p');
+      p.className = 'plain';
+      p.textContent = paragraph;
+      return p;
+    }),
+  );
 }
 
 export interface PartsProps {
