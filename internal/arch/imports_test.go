@@ -18,6 +18,7 @@ var table = map[string]string{
 	"llm/llmtest":         "llm llm/internal/permit",
 	"failure":             "llm",
 	"recovery":            "failure llm llm/replay",
+	"catalogue":           "llm",
 
 	"wire/sse":               "",
 	"wire":                   "llm wire/sse",
@@ -46,7 +47,7 @@ var table = map[string]string{
 	"internal/arch":    "",
 	"internal/httpapi": "failure llm llm/replay session wire/sse",
 	"internal/client":  "internal/httpapi llm session wire/sse",
-	"internal/server": "agent eventlog failure internal/client internal/httpapi llm llm/replay provider provider/rehearsal " +
+	"internal/server": "agent catalogue eventlog failure internal/client internal/httpapi llm llm/replay provider provider/rehearsal " +
 		"recovery session store/sqlite web wire wire/chat wire/gemini wire/messages wire/responses",
 	"bench":       "",
 	"cmd/reprise": "failure internal/client internal/server llm llm/replay provider/rehearsal recovery session",

@@ -73,6 +73,8 @@ type Model struct {
 	Provider    string `json:"provider"`
 	Dialect     string `json:"dialect"`
 	Description string `json:"description,omitempty"`
+	// About is what is known of it; amounts are in billionths of a US dollar.
+	About llm.ModelFacts `json:"about"`
 }
 
 // Chain is an ordered list of models with a name.

@@ -27,6 +27,7 @@ type Config struct {
 	Auth      Auth                `yaml:"auth"`
 	Providers map[string]Provider `yaml:"providers"`
 	Chains    map[string][]string `yaml:"chains"`
+	Models    map[string]Model    `yaml:"models"`
 	Recovery  Recovery            `yaml:"recovery"`
 	Limits    Limits              `yaml:"limits"`
 	Spend     Spend               `yaml:"spend"`
@@ -63,6 +64,20 @@ type Timeouts struct {
 	FirstEvent   *Duration `yaml:"first_event"`
 	FirstContent *Duration `yaml:"first_content"`
 	Idle         *Duration `yaml:"idle"`
+}
+
+// Model is what the operator knows of a model, or of every other model of a provider; what is
+// set goes over the catalogue. Prices are in US dollars for a million tokens.
+type Model struct {
+	Context          int64 `yaml:"context"`
+	MaxOutput        int64 `yaml:"max_output"`
+	Tools            *bool `yaml:"tools"`
+	Images           *bool `yaml:"images"`
+	StructuredOutput *bool `yaml:"structured_output"`
+	Input            *USD  `yaml:"input"`
+	CacheRead        *USD  `yaml:"cache_read"`
+	CacheWrite       *USD  `yaml:"cache_write"`
+	Output           *USD  `yaml:"output"`
 }
 
 // Recovery says what may be repeated without asking.
@@ -284,6 +299,8 @@ func (c *Config) validate() error {
 			}
 		}
 	}
+
+	c.checkModels(bad)
 
 	r := c.Recovery
 	if r.Tier1.Attempts < 1 {

@@ -176,6 +176,9 @@ func (m *Models) Resolve(model string) (llm.Provider, string, error) {
 	return p, upstream, nil
 }
 
+// About is what is known of a provider's model.
+func (m *Models) About(provider, model string) llm.ModelFacts { return m.cfg.about(provider, model) }
+
 // notFound lists what there is.
 func (m *Models) notFound(name, model, message string) error {
 	return &failure.Failure{
@@ -202,12 +205,12 @@ func (m *Models) List() []httpapi.Model {
 	var list []httpapi.Model
 	for _, name := range slices.Sorted(maps.Keys(m.cfg.Providers)) {
 		for _, model := range m.modelsOf(name) {
-			list = append(list, httpapi.Model{Name: name + "/" + model, Provider: name, Dialect: m.providers[name].dialect})
+			list = append(list, httpapi.Model{Name: name + "/" + model, Provider: name, Dialect: m.providers[name].dialect, About: m.About(name, model)})
 		}
 	}
 	for _, s := range m.scripts {
 		list = append(list, httpapi.Model{Name: rehearsalName + "/" + s.Name, Provider: rehearsalName,
-			Dialect: m.providers[rehearsalName].dialect, Description: s.Shows})
+			Dialect: m.providers[rehearsalName].dialect, Description: s.Shows, About: m.About(rehearsalName, s.Name)})
 	}
 	return list
 }

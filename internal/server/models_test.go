@@ -177,3 +177,43 @@ func TestScriptsOfOnesOwn(t *testing.T) {
 		}
 	}
 }
+
+// K-157: the operator's word on a model wins over the catalogue, and one model's over that of all.
+func TestModelsAreOverridden(t *testing.T) {
+	cfg := load(t, sourcesOf(t, `
+providers:
+  openai: {dialect: responses}
+  local: {base_url: http://127.0.0.1:1/v1}
+models:
+  openai/gpt-5.2: {context: 1000, images: false}
+  openai/gpt-5: {input: 0.5, output: 1.25}
+  local/*: {context: 32768, max_output: 4096, input: 0, output: 0}
+  local/big: {context: 131072, tools: true}
+  rehearsal/*: {input: 1, output: 10}
+`, nil))
+	if m := cfg.about("openai", "gpt-5.2"); m.Context != 1000 || *m.Images || m.MaxOutput != 128_000 || m.Price.Input != 1_750_000_000 {
+		t.Errorf("gpt-5.2: %+v, %+v", m, m.Price)
+	}
+	if p := cfg.about("openai", "gpt-5").Price; *p != (llm.Price{Rates: llm.Rates{Input: 500_000_000, Output: 1_250_000_000}}) {
+		t.Errorf("gpt-5: %+v", p)
+	}
+	if m := cfg.about("local", "big"); m.Context != 131_072 || m.MaxOutput != 4096 || !*m.Tools || *m.Price != (llm.Price{}) {
+		t.Errorf("local/big: %+v", m)
+	}
+	if p := cfg.about("rehearsal", "ok").Price; p.Output != 10*llm.Dollar {
+		t.Errorf("rehearsal: %+v", p)
+	}
+	for set, want := range map[string]string{
+		"gpt-5.2: {context: 1}":        "want provider/model",
+		"nobody/x: {context: 1}":       `there is no provider "nobody"`,
+		"rehearsal/x: {context: -1}":   "count tokens",
+		"rehearsal/x: {input: 1}":      "an input and an output",
+		"rehearsal/x: {input: 1e3}":    "not an amount",
+		"rehearsal/x: {input: [1, 2]}": "not an amount",
+		"rehearsal/x: {inputs: 1}":     "inputs",
+	} {
+		if _, err := Load(sourcesOf(t, "models: {"+set+"}\n", nil)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", set, err, want)
+		}
+	}
+}

@@ -9,6 +9,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/reprise-run/reprise/llm"
 	"github.com/reprise-run/reprise/llm/replay"
 	"github.com/reprise-run/reprise/provider/rehearsal"
 )
@@ -23,6 +24,19 @@ func (d *Duration) UnmarshalYAML(n *yaml.Node) error {
 		return wrong(n, "%q is not a duration; write it as 500ms, 30s or 1h30m", n.Value)
 	}
 	*d = Duration(v)
+	return nil
+}
+
+// USD is an amount in US dollars, written as 5 or 0.25. It is exact, and not negative.
+type USD llm.Money
+
+// UnmarshalYAML reads an amount.
+func (u *USD) UnmarshalYAML(n *yaml.Node) error {
+	m, err := llm.ParseMoney(n.Value)
+	if n.Kind != yaml.ScalarNode || err != nil {
+		return wrong(n, "%q is not an amount in US dollars; write it as 5 or 0.25", n.Value)
+	}
+	*u = USD(m)
 	return nil
 }
 

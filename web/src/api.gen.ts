@@ -152,10 +152,20 @@ export interface MessageList {
 }
 
 export interface Model {
+  about: ModelFacts;
   description?: string;
   dialect: string;
   name: string;
   provider: string;
+}
+
+export interface ModelFacts {
+  context?: number;
+  images?: boolean;
+  max_output?: number;
+  price?: Price;
+  structured_output?: boolean;
+  tools?: boolean;
 }
 
 export interface ModelList {
@@ -230,6 +240,15 @@ export interface PostMessage {
   parts: Part[];
 }
 
+export interface Price {
+  above?: number;
+  cache_read?: number;
+  cache_write?: number;
+  input: number;
+  long?: Rates;
+  output: number;
+}
+
 export interface Progress {
   call: boolean;
   characters: number;
@@ -257,6 +276,13 @@ export interface ProviderFailure {
   status?: number;
   transport?: string;
   type?: string;
+}
+
+export interface Rates {
+  cache_read?: number;
+  cache_write?: number;
+  input: number;
+  output: number;
 }
 
 export interface Receipt {
