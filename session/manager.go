@@ -248,10 +248,6 @@ func emitPending(tx Tx, id ID) error {
 	return emit(tx, id, Event{Type: EventPending, Pending: &list})
 }
 
-func audit(tx Tx, actor, act string, id ID, run RunID, detail string) error {
-	return tx.InsertAudit(Audit{At: At(time.Now()), Actor: actor, Act: act, SessionID: id, RunID: run, Detail: detail})
-}
-
 // status reads what Next decides on.
 func status(tx ReadTx, s Session) (Status, error) {
 	st := Status{Paused: s.Paused, Archived: s.Archived}

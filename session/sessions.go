@@ -24,6 +24,20 @@ type SessionPatch struct {
 	Archived *bool     `json:"archived,omitempty"`
 }
 
+// changes names what would be another than it is, but for archived, which is an act of its own.
+func (p SessionPatch) changes(s Session) (list []string) {
+	if p.Title != nil && *p.Title != s.Title {
+		list = append(list, "title")
+	}
+	if p.Model != nil && *p.Model != s.Model {
+		list = append(list, "model "+*p.Model)
+	}
+	if p.Settings != nil && *p.Settings != s.Settings {
+		list = append(list, "settings")
+	}
+	return list
+}
+
 // CreateSession makes an idle session. A model that nobody serves is refused.
 func (m *Manager) CreateSession(ctx context.Context, actor string, n NewSession) (Session, error) {
 	now := time.Now()
@@ -109,6 +123,11 @@ func (m *Manager) PatchSession(ctx context.Context, actor string, id ID, p Sessi
 			}
 			s.Archived = st.Archived
 			if err := audit(tx, actor, act.String(), id, "", ""); err != nil {
+				return err
+			}
+		}
+		if changed := p.changes(s); len(changed) > 0 {
+			if err := audit(tx, actor, "change session", id, "", strings.Join(changed, ", ")); err != nil {
 				return err
 			}
 		}

@@ -113,6 +113,10 @@ func TestSessionVerbs(t *testing.T) {
 		t.Errorf("%+v", shown)
 	}
 	h.run("regenerate", id).says(t, exitDone, receipt+"  superseded 3\n")
+	at := `\S+ \S+ \S+  operator    `
+	h.run("audit", id).says(t, exitDone, at+"regenerate  "+id+"  run_\\w+  .*\n"+at+"post  "+id+"  run_\\w+\n"+at+"create session  "+id+"  rehearsal/tool-fast\n")
+	h.run("audit", "-n", "1").says(t, exitDone, at+"regenerate  .*\n")
+	h.run("audit", "ses_x").want(t, exitUsage)
 	h.run("cancel", id, "run_x").want(t, exitUsage)
 	h.run("regenerate", id, "msg_x").want(t, exitUsage)
 	h.with(t.Context(), "From a pipe", nil, "send", id).says(t, exitDone, "(?:queued|running|pending)  run .*\n")
@@ -161,7 +165,7 @@ func TestCancelVerb(t *testing.T) {
 
 // Every verb that asks a server says so where there is none, and what it does not find.
 func TestNoServer(t *testing.T) {
-	verbs := [][]string{{"sessions"}, {"waiting"}, {"show", "ses_x"}, {"send", "ses_x", "Hello"}, {"regenerate", "ses_x"}, {"resume", "ses_x"},
+	verbs := [][]string{{"sessions"}, {"waiting"}, {"audit", "ses_x"}, {"show", "ses_x"}, {"send", "ses_x", "Hello"}, {"regenerate", "ses_x"}, {"resume", "ses_x"},
 		{"cancel", "ses_x"}, {"retry", "now", "ses_x"}, {"retry", "cancel", "ses_x"}, {"retry", "snooze", "ses_x", "--for", "1m"},
 		{"retry", "schedule", "ses_x"}, {"watch", "ses_x"}}
 	h := newHome(t)

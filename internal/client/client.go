@@ -320,6 +320,21 @@ func (c *Client) Check(ctx context.Context, provider string) (k httpapi.Check, e
 	return k, err
 }
 
+// Audit lists who did what on a session, or, without one, on all: the newest first, at most
+// limit (0: 100).
+func (c *Client) Audit(ctx context.Context, id session.ID, limit int) ([]session.Audit, error) {
+	query := url.Values{}
+	if id != "" {
+		query.Set("session", string(id))
+	}
+	if limit > 0 {
+		query.Set("limit", strconv.Itoa(limit))
+	}
+	var list httpapi.AuditList
+	err := c.do(ctx, "GET", "/api/v1/audit", query, "", nil, &list)
+	return list.Audit, err
+}
+
 // System reads what the server does, and its clock.
 func (c *Client) System(ctx context.Context) (s session.System, err error) {
 	err = c.do(ctx, "GET", "/api/v1/system", nil, "", nil, &s)

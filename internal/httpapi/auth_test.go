@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -236,6 +237,15 @@ func TestLaunch(t *testing.T) {
 	}
 	if _, err := b2.System(ctx); status(err) != 401 {
 		t.Errorf("all logged out: %v", err)
+	}
+	// K-180: each of them is an act; what was refused is none.
+	acts := w.named("record")
+	want := []string{"log in", "log out", "log in", "log in", "log out all"}
+	for i := range want {
+		want[i] = "record operator " + want[i]
+	}
+	if !slices.Equal(acts, want) {
+		t.Errorf("recorded %q, want %q", acts, want)
 	}
 }
 

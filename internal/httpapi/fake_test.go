@@ -68,6 +68,18 @@ func (f *fake) last() string {
 	return f.calls[len(f.calls)-1]
 }
 
+// named lists the calls of one name.
+func (f *fake) named(name string) (list []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, c := range f.calls {
+		if strings.HasPrefix(c, name+" ") {
+			list = append(list, strings.TrimSpace(c))
+		}
+	}
+	return list
+}
+
 var (
 	aSession  = session.Session{ID: "ses_1", Title: "first", Model: "rehearsal/ok", Actor: "operator", Revision: 3, State: session.Idle}
 	aRun      = session.Run{ID: "run_1", SessionID: "ses_1", MessageID: "msg_1", State: session.Running, Trigger: session.TriggerMessage}
@@ -75,6 +87,7 @@ var (
 	aReceipt  = session.Receipt{MessageID: "msg_1", RunID: "run_1", State: "running"}
 	aMessage  = session.Message{ID: "msg_1", SessionID: "ses_1", Position: 1, Role: session.RoleOperator, Parts: []llm.Part{llm.Text("hi")}}
 	aPending  = session.Pending{MessageID: "msg_2", RunID: "run_2", SessionID: "ses_1", Parts: []llm.Part{llm.Text("later")}}
+	anAct     = session.Audit{At: 1, Actor: "operator", Act: "cancel", SessionID: "ses_1", RunID: "run_1"}
 	aSystem   = session.System{Version: "test", ConcurrentRuns: 16, Now: 1}
 )
 
@@ -168,6 +181,12 @@ func (f *fake) RemoveViewer(_ context.Context, id session.ID, viewer string) err
 }
 func (f *fake) ResolveCall(_ context.Context, actor string, id session.ID, call string, how session.Resolution) (session.ToolCall, error) {
 	return session.ToolCall{CallID: call, State: session.CallEnded}, f.call("resolve", actor, id, call, how)
+}
+func (f *fake) Record(_ context.Context, actor, act, detail string) error {
+	return f.call("record", actor, act, detail)
+}
+func (f *fake) Audit(_ context.Context, id session.ID, limit int) ([]session.Audit, error) {
+	return []session.Audit{anAct}, f.call("audit", id, limit)
 }
 func (f *fake) System(context.Context) (session.System, error) { return aSystem, f.call("system") }
 func (f *fake) Watch(ctx context.Context, w session.Watch, do func([]*session.Frame) error) error {

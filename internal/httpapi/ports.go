@@ -50,6 +50,11 @@ type Sessions interface {
 	// ResolveCall settles a call of the session's last run whose outcome nobody knows.
 	ResolveCall(ctx context.Context, actor string, id session.ID, call string, how session.Resolution) (session.ToolCall, error)
 
+	// Record keeps an act that belongs to no session. Audit lists the newest acts first, those
+	// on a session or all.
+	Record(ctx context.Context, actor, act, detail string) error
+	Audit(ctx context.Context, id session.ID, limit int) ([]session.Audit, error)
+
 	System(ctx context.Context) (session.System, error)
 	// Watch calls f, from one goroutine, with every event from the place that w names on,
 	// until ctx is done or f fails, and with no frames when nothing has happened for a while.

@@ -58,6 +58,7 @@ func (h *Handler) routes() []route {
 		{"GET", "/api/v1/models", "list-models", "The models and chains that a session can use", 200, to(h, h.listModels)},
 		{"POST", "/api/v1/providers/{name}/check", "check-provider", "Send a provider one tiny request", 200, to(h, h.check)},
 		{"GET", "/api/v1/system", "get-system", "What the server does, and its clock", 200, to(h, h.system)},
+		{"GET", "/api/v1/audit", "list-audit", "Who did what, the newest first", 200, to(h, h.audit)},
 
 		{"POST", loginPath, "login", "Exchange the secret of a launch link for a login", 200, to(h, h.login)},
 		{"POST", "/auth/link", "make-link", "Make a launch link, as the operator", 201, to(h, h.link)},

@@ -31,6 +31,10 @@ type (
 		Models []Model `json:"models"`
 		Chains []Chain `json:"chains"`
 	}
+	// AuditList lists acts and who did them, the newest first.
+	AuditList struct {
+		Audit []session.Audit `json:"audit"`
+	}
 	// Health is the answer of a server that is well.
 	Health struct {
 		Status string `json:"status" enum:"ok"`
@@ -52,6 +56,9 @@ func (h *Handler) login(ctx context.Context, in *loginIn) (*loginOut, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := h.o.Sessions.Record(ctx, Operator, "log in", ""); err != nil {
+		return nil, err
+	}
 	return &loginOut{*c, Actor{Operator}}, nil
 }
 
@@ -61,6 +68,9 @@ func (h *Handler) link(ctx context.Context, _ *nothing) (*out[Link], error) {
 	c := callerOf(ctx)
 	if c.actor != Operator {
 		return nil, refuse(CodeForbidden, "launch links are the operator's, and this is %s", c.actor)
+	}
+	if err := h.o.Sessions.Record(ctx, c.actor, "make link", ""); err != nil {
+		return nil, err
 	}
 	return answered(Link{h.o.Auth.Link(scheme(c.r) + "://" + c.r.Host)}, nil)
 }
@@ -72,11 +82,26 @@ type logoutOut struct {
 }
 
 func (h *Handler) logout(ctx context.Context, in *logoutIn) (*logoutOut, error) {
-	c, err := h.o.Auth.logout(callerOf(ctx).r, in.Body != nil && in.Body.All)
+	who, act := callerOf(ctx), "log out"
+	all := in.Body != nil && in.Body.All
+	if all {
+		act = "log out all"
+	}
+	c, err := h.o.Auth.logout(who.r, all)
 	if err != nil {
 		return nil, err
 	}
-	return &logoutOut{*c}, nil
+	return &logoutOut{*c}, h.o.Sessions.Record(ctx, who.actor, act, "")
+}
+
+type auditIn struct {
+	Session session.ID `query:"session" doc:"Only acts on this session."`
+	Limit   int        `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"At most so many."`
+}
+
+func (h *Handler) audit(ctx context.Context, in *auditIn) (*out[AuditList], error) {
+	list, err := h.o.Sessions.Audit(ctx, in.Session, in.Limit)
+	return answered(AuditList{listed(list)}, err)
 }
 
 func (h *Handler) listModels(context.Context, *nothing) (*out[ModelList], error) {

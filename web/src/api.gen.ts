@@ -29,6 +29,19 @@ export interface AttemptList {
   attempts: Attempt[];
 }
 
+export interface Audit {
+  act: string;
+  actor: string;
+  at: number;
+  detail?: string;
+  run_id?: string;
+  session_id?: string;
+}
+
+export interface AuditList {
+  audit: Audit[];
+}
+
 export interface Chain {
   models: string[];
   name: string;
