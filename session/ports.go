@@ -65,6 +65,8 @@ type ReadTx interface {
 	Run(id RunID) (Run, error)
 	// LastRun is the session's newest run.
 	LastRun(id ID) (Run, error)
+	// Runs lists a session's runs, oldest first.
+	Runs(id ID) ([]Run, error)
 	// QueuedRuns lists queued runs that are not parked, oldest first.
 	QueuedRuns(limit int) ([]Run, error)
 	// RunningRuns lists the running runs.

@@ -114,6 +114,11 @@ func (m *Manager) Post(ctx context.Context, q Act, id ID, parts []llm.Part) (Rec
 		if s.Title == "" {
 			s.Title = title(parts)
 		}
+		if sch := s.Schedule; sch != nil && sch.State.Waiting() {
+			if err := noteEnd(tx, sch.RunID, EndedByMessage); err != nil {
+				return Receipt{}, err
+			}
+		}
 		if err := retire(tx, id); err != nil {
 			return Receipt{}, err
 		}

@@ -28,6 +28,80 @@ type EffectInfo struct {
 	StartedAt Time      `json:"started_at"`
 }
 
+// Preview is what answering a message anew would supersede and what it would leave.
+type Preview struct {
+	Revision int64 `json:"revision"` // of the session, when this was so
+	// Superseded counts the messages that leave the model's context: Replies and what their
+	// tools gave, and Later ones of the operator.
+	Superseded int          `json:"superseded"`
+	Replies    int          `json:"replies"`
+	Later      int          `json:"later"`
+	Pending    int          `json:"pending"` // they stay queued behind the new run
+	Effects    []EffectInfo `json:"effects"` // they stay, and may happen again
+	Model      string       `json:"model"`   // the session's
+}
+
+// PreviewRegenerate says what Regenerate would do now. It is refused as that would be, but for
+// what can be confirmed.
+func (m *Manager) PreviewRegenerate(ctx context.Context, id ID, mid MessageID) (p Preview, err error) {
+	err = m.store.View(ctx, func(tx ReadTx) error {
+		s, err := tx.Session(id)
+		if err != nil {
+			return err
+		}
+		st, err := status(tx, s)
+		if err != nil {
+			return err
+		}
+		anchor, err := anchorOf(tx, s, mid)
+		if err != nil {
+			return err
+		}
+		if _, _, err := Next(st, MoveRegenerate); err != nil {
+			return err
+		}
+		later, err := tx.Messages(id, false, anchor.Position, 0)
+		if err != nil {
+			return err
+		}
+		waiting, err := tx.Pending(id)
+		if err != nil {
+			return err
+		}
+		p = Preview{Revision: s.Revision, Superseded: len(later), Pending: len(waiting), Model: s.Model}
+		answered := false // the operator's message before
+		for _, msg := range later {
+			switch {
+			case msg.Role == RoleOperator:
+				p.Later++
+				answered = false
+			case msg.Role == RoleReply && !answered:
+				p.Replies++
+				answered = true
+			}
+		}
+		p.Effects, err = effectsOf(tx, later)
+		return err
+	})
+	return p, err
+}
+
+// anchorOf reads the message that a reply is to be made for anew.
+func anchorOf(tx ReadTx, s Session, mid MessageID) (Message, error) {
+	anchor, err := tx.Message(mid)
+	switch {
+	case err != nil:
+		return Message{}, err
+	case anchor.SessionID != s.ID:
+		return Message{}, ErrNotFound
+	case anchor.Role != RoleOperator:
+		return Message{}, &Refusal{Code: CodeValidation, Message: "Only an operator's message can be answered anew. Name the message behind the reply."}
+	case anchor.SupersededBy != "":
+		return Message{}, &Refusal{Code: CodeConflict, Message: "This message was superseded."}
+	}
+	return anchor, nil
+}
+
 // Regenerate answers an operator's message anew: everything after it is superseded, and a
 // fresh run is queued. No message row is created or changed.
 func (m *Manager) Regenerate(ctx context.Context, q Act, id ID, mid MessageID, req RegenerateRequest) (Receipt, error) {
@@ -39,17 +113,9 @@ func (m *Manager) Regenerate(ctx context.Context, q Act, id ID, mid MessageID, r
 // regenerate is the one path of the operator's click and of whatever repeats a failed run by
 // itself. run brings who asks, for which message, and the origin that its gates will check.
 func regenerate(tx Tx, s Session, st Status, run Run, req RegenerateRequest) (Receipt, error) {
-	anchor, err := tx.Message(run.MessageID)
+	anchor, err := anchorOf(tx, s, run.MessageID)
 	if err != nil {
 		return Receipt{}, err
-	}
-	switch {
-	case anchor.SessionID != s.ID:
-		return Receipt{}, ErrNotFound
-	case anchor.Role != RoleOperator:
-		return Receipt{}, &Refusal{Code: CodeValidation, Message: "Only an operator's message can be answered anew. Name the message behind the reply."}
-	case anchor.SupersededBy != "":
-		return Receipt{}, &Refusal{Code: CodeConflict, Message: "This message was superseded."}
 	}
 	next, do, err := Next(st, MoveRegenerate)
 	if err != nil {

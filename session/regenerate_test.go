@@ -29,6 +29,9 @@ func TestRegenerate(t *testing.T) {
 	if err != nil || r.MessageID != first.MessageID || r.RunID == first.RunID || r.State != "queued" || r.Superseded != 3 {
 		t.Fatalf("%+v, %v", r, err)
 	}
+	if runs, err := w.m.Runs(t.Context(), w.id); err != nil || len(runs) != 3 || runs[0].ID != first.RunID || runs[2].ID != r.RunID {
+		t.Errorf("runs %+v, %v", runs, err)
+	}
 	if n := len(w.messages(true)); n != rows { // K-073; the new reply may be there already
 		if n != rows+1 {
 			t.Errorf("%d rows after the call, %d before", n, rows)
@@ -76,6 +79,11 @@ func TestRegenerateRefused(t *testing.T) {
 	if list := no.Details.(map[string]any)["effects"].([]session.EffectInfo); len(list) != 1 || list[0].Name != "write" {
 		t.Errorf("effects %+v", list)
 	}
+	// f27 of the page: what the question counts is what the answer supersedes.
+	p, err := w.m.PreviewRegenerate(t.Context(), w.id, first.MessageID)
+	if err != nil || p.Revision != w.session().Revision || p.Superseded != 5 || p.Replies != 2 || p.Later != 1 || p.Pending != 0 || len(p.Effects) != 1 || p.Effects[0].State != session.CallEnded {
+		t.Errorf("preview %+v, %v", p, err)
+	}
 	w.sent(3)
 	o := w.watch("")
 	defer o.stop()
@@ -85,6 +93,8 @@ func TestRegenerateRefused(t *testing.T) {
 	}
 	o.shows("x")
 	_, err = w.regenerate(first.MessageID, session.RegenerateRequest{ConfirmEffects: true})
+	refused(t, err, session.CodeRunActive)
+	_, err = w.m.PreviewRegenerate(t.Context(), w.id, first.MessageID)
 	refused(t, err, session.CodeRunActive)
 	if _, err := w.m.Cancel(t.Context(), "ann", w.id, r.RunID); err != nil {
 		t.Fatal(err)

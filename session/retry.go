@@ -42,6 +42,30 @@ func retire(tx Tx, id ID) error {
 	return emit(tx, id, Event{Type: EventSchedule})
 }
 
+// endWait cancels what a schedule waits for, and keeps the reason: in the schedule that is
+// left, which the next message removes, and with the failed run, whose record stays.
+func endWait(tx Tx, was Schedule, reason string) (Schedule, error) {
+	if err := noteEnd(tx, was.RunID, reason); err != nil {
+		return was, err
+	}
+	now := was
+	now.State, now.Reason, now.HoldReason, now.UpdatedAt = ScheduleCancelled, reason, "", At(time.Now())
+	return now, putSchedule(tx, now, was)
+}
+
+// noteEnd writes into a failed run's record what ended the wait for its repetition.
+func noteEnd(tx Tx, id RunID, reason string) error {
+	run, err := tx.Run(id)
+	if err != nil {
+		return err
+	}
+	run.Recovery.Cancelled = reason
+	if err := tx.PutRun(run, run.State, run.Generation); err != nil {
+		return err
+	}
+	return emit(tx, run.SessionID, Event{Type: EventRun, Run: &run})
+}
+
 // scheduleLoop lets time pass for the schedules that wait. It looks at the wall clock again at
 // least every half minute, so that a clock that jumps, or a machine that slept, is noticed.
 func (m *Manager) scheduleLoop() {
@@ -212,12 +236,11 @@ func (m *Manager) CancelRetry(ctx context.Context, actor string, id ID, token in
 			return seen(*s.Schedule, token)
 		}
 		if s.Schedule.State.Waiting() {
-			now := *s.Schedule
-			now.State, now.HoldReason, now.UpdatedAt = ScheduleCancelled, "", At(time.Now())
-			out.Schedule = &now
-			if err := putSchedule(tx, now, *s.Schedule); err != nil {
+			now, err := endWait(tx, *s.Schedule, EndedByOperator)
+			if err != nil {
 				return err
 			}
+			out.Schedule = &now
 			return audit(tx, actor, "cancel retry", id, now.RunID, "")
 		}
 		return dismiss(tx, actor, s)

@@ -124,7 +124,7 @@ func TestCancelWait(t *testing.T) {
 	w.post("hi")
 	s := o.schedule(session.ScheduleArmed)
 	out, err := w.m.CancelRetry(t.Context(), "ann", w.id, s.Token)
-	if err != nil || out.Schedule.State != session.ScheduleCancelled || out.Schedule.Token != s.Token {
+	if err != nil || out.Schedule.State != session.ScheduleCancelled || out.Schedule.Token != s.Token || out.Schedule.Reason != session.EndedByOperator {
 		t.Fatalf("%+v, %v", out, err)
 	}
 	_, err = w.m.Snooze(t.Context(), "ann", w.id, s.Token, time.Now().Add(time.Minute))
@@ -141,8 +141,8 @@ func TestCancelWait(t *testing.T) {
 	w.sent(1)
 }
 
-// K-126, f37 of the page: a new message, a regenerate, another model or the archive retires
-// the schedule; one run starts.
+// K-126, f37 of the page: a new message or a regenerate retires the schedule; one run starts.
+// After another model or the archive it stays, cancelled. The failed run says what ended the wait.
 func TestRetire(t *testing.T) {
 	for name, act := range map[string]func(w *world, r session.Receipt) error{
 		"a message": func(w *world, _ session.Receipt) error { w.ask("next"); return nil },
@@ -172,9 +172,23 @@ func TestRetire(t *testing.T) {
 			if err := act(w, r); err != nil {
 				t.Fatal(err)
 			}
-			o.until(func(e session.Event) bool { return e.Type == session.EventSchedule && e.Schedule == nil })
-			if s := w.session().Schedule; s != nil {
+			kept := map[string]string{"another model": "model", "the archive": "archived"}[name]
+			o.until(func(e session.Event) bool {
+				return e.Type == session.EventSchedule && (e.Schedule == nil) == (kept == "")
+			})
+			s := w.session().Schedule
+			if (s != nil) != (kept != "") || s != nil && (s.State != session.ScheduleCancelled || s.Reason != kept) {
 				t.Errorf("%+v", s)
+			}
+			failed, err := w.m.FindRun(t.Context(), r.RunID)
+			if name == "a message" {
+				kept = "message"
+			}
+			if err != nil || failed.State != session.Failed || failed.Recovery.Cancelled != kept {
+				t.Errorf("%+v %+v, %v", failed, failed.Recovery, err)
+			}
+			if list, err := w.m.Waiting(t.Context()); err != nil || len(list) > 0 {
+				t.Errorf("%+v waits, %v", list, err)
 			}
 		})
 	}

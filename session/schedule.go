@@ -35,6 +35,14 @@ const (
 // HoldNobody is the hold reason of a schedule that waits for a viewer.
 const HoldNobody = "nobody_watching"
 
+// What ends a wait before its time: the reason of a cancelled schedule.
+const (
+	EndedByOperator = "operator"
+	EndedByMessage  = "message"
+	EndedByModel    = "model"
+	EndedByArchive  = "archived"
+)
+
 const (
 	farAway = 90 * time.Second // a time that is shown as a clock, not as a countdown
 	warning = 10 * time.Second // between a viewer's return, or a far time's end, and the start
@@ -60,7 +68,7 @@ type Schedule struct {
 	// The two verdicts, apart, and why.
 	Retryable  bool           `json:"retryable"`
 	ReplaySafe bool           `json:"replay_safe"`
-	Reason     string         `json:"reason"`
+	Reason     string         `json:"reason"` // of a cancelled one, what ended its wait
 	Evidence   replay.Reasons `json:"evidence"`
 
 	HoldReason string `json:"hold_reason,omitempty"`

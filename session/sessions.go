@@ -109,6 +109,10 @@ func (m *Manager) PatchSession(ctx context.Context, actor string, id ID, p Sessi
 		if s, err = tx.Session(id); err != nil {
 			return err
 		}
+		ends := "" // what would end a wait
+		if p.Model != nil && *p.Model != s.Model {
+			ends = EndedByModel
+		}
 		if p.Archived != nil && *p.Archived != s.Archived {
 			act := MoveRestore
 			if *p.Archived {
@@ -121,7 +125,9 @@ func (m *Manager) PatchSession(ctx context.Context, actor string, id ID, p Sessi
 			if st, _, err = Next(st, act); err != nil {
 				return err
 			}
-			s.Archived = st.Archived
+			if s.Archived = st.Archived; s.Archived {
+				ends = EndedByArchive
+			}
 			if err := audit(tx, actor, act.String(), id, "", ""); err != nil {
 				return err
 			}
@@ -131,10 +137,8 @@ func (m *Manager) PatchSession(ctx context.Context, actor string, id ID, p Sessi
 				return err
 			}
 		}
-		if p.Model != nil && *p.Model != s.Model || s.Archived {
-			if err := retire(tx, id); err != nil {
-				return err
-			}
+		if err := endSchedule(tx, s, ends); err != nil {
+			return err
 		}
 		if p.Title != nil {
 			s.Title = *p.Title
@@ -158,6 +162,19 @@ func (m *Manager) PatchSession(ctx context.Context, actor string, id ID, p Sessi
 	return s, err
 }
 
+// endSchedule cancels what a session's schedule waits for, and removes one that has stopped.
+// Without a reason it does neither.
+func endSchedule(tx Tx, s Session, reason string) error {
+	switch {
+	case s.Schedule == nil || reason == "":
+		return nil
+	case s.Schedule.State.Waiting():
+		_, err := endWait(tx, *s.Schedule, reason)
+		return err
+	}
+	return retire(tx, s.ID)
+}
+
 // Messages reads a session's messages by position: those in the model's context, or all.
 func (m *Manager) Messages(ctx context.Context, id ID, superseded bool, after int64, limit int) (list []Message, err error) {
 	err = m.store.View(ctx, func(tx ReadTx) error {
@@ -177,6 +194,18 @@ func (m *Manager) Run(ctx context.Context, id ID, rid RunID) (r Run, err error) 
 		return Run{}, ErrNotFound
 	}
 	return r, err
+}
+
+// Runs lists a session's runs, oldest first.
+func (m *Manager) Runs(ctx context.Context, id ID) (list []Run, err error) {
+	err = m.store.View(ctx, func(tx ReadTx) error {
+		if _, err := tx.Session(id); err != nil {
+			return err
+		}
+		list, err = tx.Runs(id)
+		return err
+	})
+	return list, err
 }
 
 // FindRun reads one run.

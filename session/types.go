@@ -120,10 +120,11 @@ type Message struct {
 	// Interrupted says why the output was cut off; empty: it is whole.
 	Interrupted string `json:"interrupted,omitempty"`
 
-	// SupersededBy is the run that superseded the message; empty: it is in the model's
-	// context. Failure and Recovery are its run's, on the run's last row. All three are
-	// derived when the message is read.
+	// SupersededBy is the run that superseded the message, at SupersededAt; empty: it is in
+	// the model's context. Failure and Recovery are its run's, on the run's last row. All four
+	// are derived when the message is read.
 	SupersededBy RunID     `json:"superseded_by,omitempty"`
+	SupersededAt Time      `json:"superseded_at,omitempty"`
 	Failure      *Failure  `json:"failure,omitempty"`
 	Recovery     *Recovery `json:"recovery,omitempty"`
 }
@@ -230,6 +231,9 @@ type Recovery struct {
 	Evidence   replay.Reasons `json:"evidence"` // why it is not safe
 	Reason     string         `json:"reason"`   // why auto is what it is
 	Choices    []string       `json:"choices"`  // regenerate, resume, keep
+	// Cancelled says what ended the wait for what it would have done by itself: operator,
+	// message, model or archived. Empty: nothing has.
+	Cancelled string `json:"cancelled,omitempty"`
 }
 
 // Attempt is the record of one attempt: evidence, failure and decision.

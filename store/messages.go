@@ -15,7 +15,7 @@ func messageFields(m *session.Message) []any {
 // last reply or tool row; operator rows look the same before and after.
 const selectMessages = `SELECT m.id, m.session_id, m.role, m.parts, m.actor, m.created_at, m.run_id,
 m.step, m.attempt_id, m.provider, m.model, m.usage, m.interrupted, m.position,
-COALESCE(s.run_id, ''), r.failure, r.recovery
+COALESCE(s.run_id, ''), COALESCE(s.created_at, 0), r.failure, r.recovery
 FROM messages m
 LEFT JOIN supersessions s ON s.message_id = m.id
 LEFT JOIN runs r ON r.id = m.run_id AND m.role <> 'operator' AND NOT EXISTS (
@@ -23,7 +23,7 @@ LEFT JOIN runs r ON r.id = m.run_id AND m.role <> 'operator' AND NOT EXISTS (
 `
 
 func derivedFields(m *session.Message) []any {
-	return append(messageFields(m), &m.SupersededBy, asJSON(&m.Failure), asJSON(&m.Recovery))
+	return append(messageFields(m), &m.SupersededBy, &m.SupersededAt, asJSON(&m.Failure), asJSON(&m.Recovery))
 }
 
 func (r *reader) Message(id session.MessageID) (session.Message, error) {

@@ -29,6 +29,10 @@ func (r *reader) LastRun(id session.ID) (session.Run, error) {
 	return one(r, runFields, lastRun, id)
 }
 
+func (r *reader) Runs(id session.ID) ([]session.Run, error) {
+	return list(r, runFields, `SELECT `+runColumns+` FROM runs WHERE session_id = $1 ORDER BY number`, id)
+}
+
 func (r *reader) QueuedRuns(limit int) ([]session.Run, error) {
 	return list(r, runFields, `SELECT `+runColumns+` FROM runs
 WHERE state = 'queued' AND NOT parked ORDER BY queued_at, id LIMIT $1`, atMost(limit))

@@ -131,6 +131,9 @@ func (f *fake) Post(ctx context.Context, a session.Act, id session.ID, parts []l
 func (f *fake) Regenerate(_ context.Context, a session.Act, id session.ID, m session.MessageID, r session.RegenerateRequest) (session.Receipt, error) {
 	return aReceipt, f.call("regenerate", f.act(a), id, m, r.Revision, r.ConfirmEffects)
 }
+func (f *fake) PreviewRegenerate(_ context.Context, id session.ID, m session.MessageID) (session.Preview, error) {
+	return session.Preview{Revision: 3}, f.call("preview", id, m)
+}
 func (f *fake) Resume(_ context.Context, a session.Act, id session.ID, run session.RunID) (session.Receipt, error) {
 	return aReceipt, f.call("resume", f.act(a), id, run)
 }
@@ -148,6 +151,9 @@ func (f *fake) Cancel(_ context.Context, actor string, id session.ID, run sessio
 }
 func (f *fake) StartRun(_ context.Context, actor string, id session.ID, run session.RunID) (session.Run, error) {
 	return f.run, f.call("start", actor, id, run)
+}
+func (f *fake) Runs(_ context.Context, id session.ID) ([]session.Run, error) {
+	return []session.Run{f.run}, f.call("runs", id)
 }
 func (f *fake) Run(_ context.Context, id session.ID, run session.RunID) (session.Run, error) {
 	return f.run, f.call("run", id, run)

@@ -25,6 +25,9 @@ type Sessions interface {
 	Regenerate(ctx context.Context, act session.Act, id session.ID, m session.MessageID, r session.RegenerateRequest) (session.Receipt, error)
 	Resume(ctx context.Context, act session.Act, id session.ID, run session.RunID) (session.Receipt, error)
 
+	// PreviewRegenerate says what Regenerate would do now, and changes nothing.
+	PreviewRegenerate(ctx context.Context, id session.ID, m session.MessageID) (session.Preview, error)
+
 	EditPending(ctx context.Context, actor string, id session.ID, m session.MessageID, parts []llm.Part) ([]session.Pending, error)
 	RemovePending(ctx context.Context, actor string, id session.ID, m session.MessageID) error
 	SendNow(ctx context.Context, actor string, id session.ID, m session.MessageID) (session.Receipt, error)
@@ -34,6 +37,7 @@ type Sessions interface {
 	Cancel(ctx context.Context, actor string, id session.ID, run session.RunID) (session.Run, error)
 	// StartRun lets a parked run start.
 	StartRun(ctx context.Context, actor string, id session.ID, run session.RunID) (session.Run, error)
+	Runs(ctx context.Context, id session.ID) ([]session.Run, error)
 	Run(ctx context.Context, id session.ID, run session.RunID) (session.Run, error)
 	Attempts(ctx context.Context, id session.ID, run session.RunID) ([]session.Attempt, error)
 	FindRun(ctx context.Context, run session.RunID) (session.Run, error)

@@ -33,10 +33,12 @@ func (h *Handler) routes() []route {
 		{"POST", msg, "post-message", "Post a message; it is answered now, or queued", 202, to(h, h.post)},
 		{"GET", msg, "list-messages", "Read the history, with superseded messages if wanted", 200, to(h, h.listMessages)},
 		{"POST", msg + "/{mid}/regenerate", "regenerate", "Answer an operator message anew", 202, to(h, h.regenerate)},
+		{"GET", msg + "/{mid}/regenerate", "preview-regenerate", "What answering an operator message anew would supersede", 200, to(h, h.previewRegenerate)},
 		{"PATCH", pen, "edit-pending", "Edit a pending message", 200, to(h, h.editPending)},
 		{"DELETE", pen, "remove-pending", "Remove a pending message", 204, to(h, h.removePending)},
 		{"POST", pen + "/send-now", "send-now", "Move a pending message to the head, and release a paused queue", 202, to(h, h.sendNow)},
 
+		{"GET", one + "/runs", "list-runs", "A session's runs, oldest first", 200, to(h, h.listRuns)},
 		{"GET", run, "get-run", "Read a run", 200, to(h, h.getRun)},
 		{"POST", run + "/cancel", "cancel-run", "Cancel a run: 202 until it is acknowledged, 200 with its state when it has ended", 202, orDone(to(h, h.cancel))},
 		{"POST", run + "/start", "start-run", "Start a run that waits for the operator", 202, to(h, h.start)},

@@ -108,6 +108,20 @@ func TestCancel(t *testing.T) {
 	}
 }
 
+// What the page reads and the command line does not.
+func TestReadOnly(t *testing.T) {
+	w := start(t)
+	for path, want := range map[string][2]string{
+		"/api/v1/sessions/ses_1/runs":                      {"runs ses_1", `{"runs":[{"id":"run_1"`},
+		"/api/v1/sessions/ses_1/messages/msg_1/regenerate": {"preview ses_1 msg_1", `{"revision":3,"superseded":0,"replies":0,"later":0,"pending":0,"effects":[]`},
+	} {
+		resp, body := w.send(t, "GET", path, "", w.bearer())
+		if resp.StatusCode != 200 || !strings.HasPrefix(body, want[1]) || w.last() != want[0] {
+			t.Errorf("%s: %d %s, asked %q", path, resp.StatusCode, body, w.last())
+		}
+	}
+}
+
 // The statuses of success, where they say more than 200.
 func TestSuccess(t *testing.T) {
 	w := start(t)

@@ -81,6 +81,9 @@ type (
 	PendingList struct {
 		Pending []session.Pending `json:"pending"`
 	}
+	RunList struct {
+		Runs []session.Run `json:"runs"`
+	}
 	AttemptList struct {
 		Attempts []session.Attempt `json:"attempts"`
 	}
@@ -136,6 +139,12 @@ func (h *Handler) regenerate(ctx context.Context, in *regenerateIn) (*out[sessio
 	return answered(h.o.Sessions.Regenerate(ctx, a, in.SID, in.MID, body))
 }
 
+func (h *Handler) previewRegenerate(ctx context.Context, in *messageIn) (*out[session.Preview], error) {
+	p, err := h.o.Sessions.PreviewRegenerate(ctx, in.SID, in.MID)
+	p.Effects = listed(p.Effects)
+	return answered(p, err)
+}
+
 func (h *Handler) resume(ctx context.Context, in *resumeIn) (*out[session.Receipt], error) {
 	a, err := act(ctx, in.Key, nil)
 	if err != nil {
@@ -158,6 +167,11 @@ func (h *Handler) removePending(ctx context.Context, in *messageIn) (*nothing, e
 
 func (h *Handler) sendNow(ctx context.Context, in *messageIn) (*out[session.Receipt], error) {
 	return answered(h.o.Sessions.SendNow(ctx, callerOf(ctx).actor, in.SID, in.MID))
+}
+
+func (h *Handler) listRuns(ctx context.Context, in *sessionIn) (*out[RunList], error) {
+	list, err := h.o.Sessions.Runs(ctx, in.SID)
+	return answered(RunList{listed(list)}, err)
 }
 
 func (h *Handler) getRun(ctx context.Context, in *runIn) (*out[session.Run], error) {

@@ -98,7 +98,7 @@ func messagesImmutable(w *world) {
 	encoded := func() map[session.MessageID]string {
 		rows := map[session.MessageID]string{}
 		for _, m := range w.messages("ses_1", true) {
-			m.SupersededBy, m.Failure, m.Recovery = "", nil, nil
+			m.SupersededBy, m.SupersededAt, m.Failure, m.Recovery = "", 0, nil, nil
 			b, err := json.Marshal(m)
 			w.ok(err)
 			rows[m.ID] = string(b)
@@ -144,8 +144,8 @@ func supersede(w *world) {
 	w.same("superseded by", by, []session.RunID{"", "run_4", "run_4", "run_3", "run_3"})
 	w.same("context", ids(w.messages("ses_1", false)), []session.MessageID{"msg_1"})
 	one := read(w, func(tx session.ReadTx) (session.Message, error) { return tx.Message("msg_4") })
-	if one.SupersededBy != "run_3" {
-		w.Fatalf("msg_4 is superseded by %q", one.SupersededBy)
+	if one.SupersededBy != "run_3" || one.SupersededAt != t0 {
+		w.Fatalf("msg_4 is superseded by %q at %d", one.SupersededBy, one.SupersededAt)
 	}
 	// What comes later is not superseded.
 	w.message(session.Message{ID: "msg_6", SessionID: "ses_1", Role: session.RoleReply, RunID: "run_4"})

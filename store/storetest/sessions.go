@@ -92,6 +92,10 @@ func sessionDerived(w *world) {
 	expect(session.Idle, "run_5")
 	w.queued("run_1", "ses_1")
 	expect(session.StateQueued, "run_1")
+	w.session("ses_2")
+	w.queued("run_6", "ses_2")
+	w.same("runs", read(w, func(tx session.ReadTx) ([]session.Run, error) { return tx.Runs("ses_1") }),
+		[]session.Run{w.run("run_9"), w.run("run_5"), w.run("run_1")})
 }
 
 func sessionList(w *world) {

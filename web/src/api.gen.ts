@@ -73,6 +73,15 @@ export interface Decision {
   verdict: string;
 }
 
+export interface EffectInfo {
+  arguments: string;
+  call_id: string;
+  name: string;
+  run_id: string;
+  started_at: number;
+  state: string;
+}
+
 export interface Error {
   code: string;
   details?: unknown;
@@ -156,6 +165,7 @@ export interface Message {
   run_id: string;
   session_id: string;
   step: number;
+  superseded_at?: number;
   superseded_by?: string;
   usage?: Usage;
 }
@@ -253,6 +263,16 @@ export interface PostMessage {
   parts: Part[];
 }
 
+export interface Preview {
+  effects: EffectInfo[];
+  later: number;
+  model: string;
+  pending: number;
+  replies: number;
+  revision: number;
+  superseded: number;
+}
+
 export interface Price {
   above?: number;
   cache_read?: number;
@@ -307,6 +327,7 @@ export interface Receipt {
 
 export interface Recovery {
   auto: boolean;
+  cancelled?: string;
   choices: string[];
   evidence: string[];
   not_before?: number;
@@ -372,6 +393,10 @@ export interface RunEvidence {
   run: string;
   tail: string[];
   whole: string[];
+}
+
+export interface RunList {
+  runs: Run[];
 }
 
 export interface Schedule {
