@@ -61,14 +61,15 @@ type Run struct {
 	Origin   replay.Origin
 	Sink     func(step int) replay.Sink // where a step's output goes
 	Journal  Journal
-	Plan     recovery.Plan
+	Plan     recovery.Plan // its Bound is set by the loop
 	Tools    []Tool
 	MaxSteps int
 	// Request is the conversation so far. Where its last message is an output already, the
 	// loop begins with the calls that it asks for, and is done where it asks for none.
 	Request llm.Request
-	// Step is the first step that is not committed.
-	Step int
+	// Step is the first step that is not committed; Sent counts what it has sent under
+	// earlier claims of the run.
+	Step, Sent int
 }
 
 // Do runs the loop until the model asks for no more tools. Its error is a
@@ -80,7 +81,7 @@ func (r *Run) Do(ctx context.Context) error {
 		tools[spec.Name] = t
 		r.Request.Tools = append(r.Request.Tools, spec)
 	}
-	step := r.Step
+	step, sent := r.Step, r.Sent
 	if n := len(r.Request.Messages); n > 0 && r.Request.Messages[n-1].Role == llm.RoleAssistant {
 		calls := callsOf(r.Request.Messages[n-1].Parts)
 		if len(calls) == 0 {
@@ -98,15 +99,16 @@ func (r *Run) Do(ctx context.Context) error {
 		scope := r.Scope
 		scope.Step = step
 		gate := replay.New(scope, r.Ledger, r.Origin)
+		r.Plan.Bound = &recovery.Bound{Sent: sent}
 		reply, err := recovery.Do(ctx, r.Plan, gate, r.Sink(step), &r.Request)
 		if err != nil {
 			return err
 		}
-		r.Plan.Requests = 0 // what earlier claims sent belongs to the step that is now committed
+		sent = 0 // what earlier claims sent belongs to the step that is now committed
 		if err := r.Journal.Output(ctx, step, reply); err != nil {
 			return fmt.Errorf("commit the output of step %d: %w", step, err)
 		}
-		parts := reply.Output.Parts()
+		parts := reply.Parts()
 		r.Request.Messages = append(r.Request.Messages, llm.Message{Role: llm.RoleAssistant, Parts: parts})
 		calls := callsOf(parts)
 		if len(calls) == 0 {

@@ -61,3 +61,14 @@ type Part struct {
 
 // Text returns a text part.
 func Text(s string) Part { return Part{Kind: PartText, Text: s} }
+
+// Own writes on the parts that only their maker can read who that is, and returns them.
+func Own(parts []Part, provider string) []Part {
+	for i := range parts {
+		p := &parts[i]
+		if p.Signature != "" || p.Kind == PartRedacted || p.Kind == PartOpaque || p.Kind == PartThinking {
+			p.Provider = provider
+		}
+	}
+	return parts
+}

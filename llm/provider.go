@@ -9,6 +9,7 @@ package llm
 
 import (
 	"context"
+	"time"
 
 	"github.com/reprise-run/reprise/llm/internal/permit"
 )
@@ -43,6 +44,12 @@ type Provider interface {
 // Keyed is implemented by providers that hold a key: its label in the configuration, never
 // the key itself.
 type Keyed interface{ KeyLabel() string }
+
+// Patient is implemented by providers that bound their own waiting: the same provider, with
+// each of its limits longer by d.
+type Patient interface {
+	WithGrace(d time.Duration) Provider
+}
 
 // Stream is the answer to one request. It is used by one goroutine at a time.
 type Stream interface {

@@ -1,6 +1,9 @@
 package llm
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"slices"
+)
 
 // Request is one model call, in no dialect.
 type Request struct {
@@ -66,4 +69,32 @@ func (r *Request) MayActRemotely() bool {
 		}
 	}
 	return false
+}
+
+// For returns the request as a model of the provider may be told it: what only another
+// provider can read is left out. The request itself is not changed; what both say is shared.
+func (r *Request) For(provider, model string) *Request {
+	c := *r
+	c.Model = model
+	foreign := func(p Part) bool { return p.Provider != "" && p.Provider != provider }
+	if !slices.ContainsFunc(r.Messages, func(m Message) bool { return slices.ContainsFunc(m.Parts, foreign) }) {
+		return &c
+	}
+	c.Messages = make([]Message, 0, len(r.Messages))
+	for _, m := range r.Messages {
+		kept := make([]Part, 0, len(m.Parts))
+		for _, p := range m.Parts {
+			if foreign(p) {
+				if p.Kind != PartText && p.Kind != PartToolCall {
+					continue
+				}
+				p.Signature = ""
+			}
+			kept = append(kept, p)
+		}
+		if m.Parts = kept; len(kept) > 0 {
+			c.Messages = append(c.Messages, m)
+		}
+	}
+	return &c
 }

@@ -72,7 +72,10 @@ type Provider struct {
 	transport *http.Transport
 }
 
-var _ llm.Provider = (*Provider)(nil)
+var (
+	_ llm.Provider = (*Provider)(nil)
+	_ llm.Patient  = (*Provider)(nil)
+)
 
 // New makes a provider. It fails where the configuration is incomplete; it reaches nobody.
 func New(c Config) (*Provider, error) {
@@ -97,6 +100,22 @@ func (p *Provider) Name() string { return p.config.Name }
 func (p *Provider) WithKey(key string) *Provider {
 	other := *p
 	other.config.Key = key
+	return &other
+}
+
+// WithGrace implements llm.Patient.
+func (p *Provider) WithGrace(d time.Duration) llm.Provider { return p.Patient(d) }
+
+// Patient returns the same provider with each limit longer by d; one that is off stays off.
+// They share their connections.
+func (p *Provider) Patient(d time.Duration) *Provider {
+	other := *p
+	t := &other.config.Timeouts
+	for _, limit := range []*time.Duration{&t.Connect, &t.FirstEvent, &t.FirstContent, &t.Idle} {
+		if *limit > 0 {
+			*limit += d
+		}
+	}
 	return &other
 }
 

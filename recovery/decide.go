@@ -71,6 +71,9 @@ const (
 	RuleNotSafe     Rule = "not_safe"
 	RuleBound       Rule = "request_bound"
 	RuleOtherKey    Rule = "other_key"
+	RuleSilent      Rule = "silent"
+	RuleProbe       Rule = "probe_failed"
+	RuleCooling     Rule = "cooling_off"
 	RuleTier1       Rule = "tier1"
 	RuleTier1Hint   Rule = "tier1_beyond_window"
 	RuleTier1Spent  Rule = "tier1_spent"
@@ -86,6 +89,9 @@ var Rules = map[Rule]string{
 	RuleNotSafe:     "Something of this attempt has become observable, or may have: it is not repeated.",
 	RuleBound:       "The step has sent as many requests as it may.",
 	RuleOtherKey:    "Another key of the same provider is tried at once.",
+	RuleSilent:      "The model said nothing in time: it is not asked again, the next one is.",
+	RuleProbe:       "The model had just cooled off and still fails: it is left alone again.",
+	RuleCooling:     "Everything that could answer cools off after earlier failures: nothing was sent.",
 	RuleTier1:       "Nothing was shown: the same request is sent again after a short wait.",
 	RuleTier1Hint:   "The provider asked for a longer wait than a run sits through.",
 	RuleTier1Spent:  "The fast retries are used up.",
@@ -107,7 +113,8 @@ func Decide(f *failure.Failure, e replay.Evidence, p Policy, b Budget, now time.
 	rotate := b.MoreKeys && rotates(f)
 	advance := b.MoreModels && (retry || advances(f))
 	compact := b.CanCompact && f.Class == failure.ContextOverflow
-	d.Eligible = retry || bounded || rotate || advance || compact
+	later := b.Earlier && (rotates(f) || advances(f)) // somebody before may be asked again
+	d.Eligible = retry || bounded || rotate || advance || compact || later
 	switch {
 	case b.Cancelled || f.Class == failure.Cancelled:
 		d.Eligible = false
@@ -133,7 +140,14 @@ func Decide(f *failure.Failure, e replay.Evidence, p Policy, b Budget, now time.
 	if retry || bounded {
 		window := p.Tier1.window(b.Attempts)
 		hint := f.NotBefore.Sub(now)
+		if !b.Ready.IsZero() {
+			hint = b.Ready.Sub(now)
+		}
 		switch {
+		case b.Probe:
+			d.Rule = RuleProbe
+		case advance && silent(f):
+			d.Rule = RuleSilent
 		case b.Attempts >= p.Tier1.Attempts:
 			d.Rule = RuleTier1Spent
 		case hint > p.Tier1.Cap:
@@ -145,13 +159,15 @@ func Decide(f *failure.Failure, e replay.Evidence, p Policy, b Budget, now time.
 		}
 	}
 	if more && advance {
-		d.Verdict, d.Rule, d.NextAt = Advance, RuleNextModel, now
+		if d.Verdict, d.NextAt = Advance, now; d.Rule != RuleSilent && d.Rule != RuleProbe {
+			d.Rule = RuleNextModel
+		}
 		return d
 	}
 	if !more {
 		d.Rule = RuleBound
 	}
-	if retry && p.HandOver {
+	if (retry || later) && p.HandOver {
 		d.Verdict = HandOver
 	}
 	return d
@@ -184,6 +200,15 @@ func advances(f *failure.Failure) bool {
 		return true
 	case failure.SpendLimitExceeded:
 		return f.Provider != "" // not our own cap
+	}
+	return false
+}
+
+// silent reports whether a whole watchdog went by and nothing was said.
+func silent(f *failure.Failure) bool {
+	switch f.Transport {
+	case "connect_timeout", "first_event_timeout", "first_content_timeout":
+		return f.Class == failure.Timeout
 	}
 	return false
 }

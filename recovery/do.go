@@ -12,9 +12,15 @@ import (
 
 // Reply is a model call that went through.
 type Reply struct {
-	Attempt string
-	Output  llm.Output
+	Attempt  string
+	Output   llm.Output
+	Provider string // who answered, by its name in the configuration
+	// Instead is set where the route's first entry did not answer: which that is, and why.
+	Instead *Switch
 }
+
+// Parts returns the output's parts, each with the provider that can read it again.
+func (r *Reply) Parts() []llm.Part { return llm.Own(r.Output.Parts(), r.Provider) }
 
 // Stopped is a model call that did not: the failure, both verdicts, and what was published.
 type Stopped struct {
@@ -24,6 +30,8 @@ type Stopped struct {
 	// it; Output.Interrupted is set where that is not nothing.
 	Attempt string
 	Output  llm.Output
+	// Tried lists, where there is more than one candidate, who was asked and who was not.
+	Tried []Outcome
 }
 
 func (s *Stopped) Error() string { return s.Failure.Error() }
@@ -35,51 +43,53 @@ func (s *Stopped) Unwrap() error { return s.Failure }
 // second attempt. Its error is a *Stopped, also for a cancelled context, whose failure then
 // has the class cancelled and the context's cause. It returns at once when ctx is done.
 func Do(ctx context.Context, p Plan, g *replay.Gate, sink replay.Sink, req *llm.Request) (Reply, error) {
-	b := Budget{Requests: p.Requests}
+	w := p.walk(req)
 	var last *replay.Attempt
 	for {
-		if b.Requests >= p.Policy.MaxRequests {
-			return Reply{}, stopped(failure.NewLocal("request_bound", Rules[RuleBound]), RuleBound)
+		provider, asked, none := w.next(ctx)
+		if none != nil {
+			return Reply{}, none
 		}
-		a, err := g.Open(ctx, last, p.Provider, req)
+		a, err := g.Open(ctx, last, provider, asked)
 		if err != nil {
-			return Reply{}, stopped(p.failure(ctx, err, llm.NeverSent), RuleNotSafe)
+			err = errors.Join(err, w.settle(context.WithoutCancel(ctx), false))
+			return Reply{}, w.stopped(p.failure(ctx, err, llm.NeverSent), RuleNotSafe)
 		}
-		b.Requests, b.Attempts, last = b.Requests+1, b.Attempts+1, a
-		out, broken := a.Run(sink, p.Terms)
+		w.sent()
+		last = a
+		out, broken := a.Run(sink, w.terms(ctx))
 		if broken == nil {
-			return Reply{a.ID(), out}, nil
+			return w.reply(a.ID(), out), nil
 		}
 		f := p.failure(ctx, broken.Err, broken.Evidence.Delivery)
-		b.Jitter, b.Cancelled = p.jitter(), ctx.Err() != nil
-		d := Decide(f, broken.Evidence, p.Policy, b, time.Now())
-		again := d.Verdict == Retry || d.Verdict == HandOver // eligible, and safe by the ledger
-		held := broken.Held                                  // nil: something was shown
-		err = p.Trace.Decided(context.WithoutCancel(ctx), a.ID(), f, d)
+		d, err := w.decide(ctx, f, broken.Evidence)
+		again := d.Verdict != Stop // eligible, and safe by the ledger
+		held := broken.Held        // nil: something was shown
+		err = errors.Join(err, p.Trace.Decided(context.WithoutCancel(ctx), a.ID(), f, d))
 		if again && held != nil && err == nil {
 			held.Discard()
 			if d.Verdict == HandOver {
-				return Reply{}, &Stopped{Failure: f, Decision: d, Attempt: a.ID()}
+				return Reply{}, w.end(f, d, a.ID(), llm.Output{})
 			}
-			if wait(ctx, d.NextAt) {
-				continue
+			if none = w.follow(ctx, d); none != nil {
+				return Reply{}, none
 			}
-			return Reply{}, stopped(p.failure(ctx, nil, 0), RuleCancelled)
+			continue
 		}
 		end := broken.Keep
-		if b.Cancelled {
+		if ctx.Err() != nil {
 			end = broken.Cut
 		}
 		out, kerr := end(f.Class.String())
-		if err = errors.Join(err, kerr); err != nil && !b.Cancelled {
-			f = p.failure(ctx, err, 0)
+		if err = errors.Join(err, kerr); err != nil && ctx.Err() == nil {
+			f, d = p.failure(ctx, err, 0), Decision{}
 		}
-		return Reply{}, &Stopped{Failure: f, Decision: d, Attempt: a.ID(), Output: out}
+		return Reply{}, w.end(f, d, a.ID(), out)
 	}
 }
 
-// wait returns true at the time, or false as soon as ctx is done.
-func wait(ctx context.Context, until time.Time) bool {
+// sleep returns true at the time, or false as soon as ctx is done.
+func sleep(ctx context.Context, until time.Time) bool {
 	t := time.NewTimer(time.Until(until))
 	defer t.Stop()
 	select {
@@ -88,14 +98,6 @@ func wait(ctx context.Context, until time.Time) bool {
 	case <-ctx.Done():
 		return false
 	}
-}
-
-// stopped is the end of a call of which no attempt is left to tell.
-func stopped(f *failure.Failure, rule Rule) *Stopped {
-	if f.Class == failure.Cancelled {
-		rule = RuleCancelled
-	}
-	return &Stopped{Failure: f, Decision: Decision{Class: f.Class, Rule: rule}}
 }
 
 // failure makes a failure of whatever ended an attempt. A done context wins.
@@ -117,5 +119,5 @@ func (p *Plan) failure(ctx context.Context, err error, d llm.Delivery) *failure.
 	case errors.Is(err, replay.ErrOurs):
 		return failure.NewLocal("publish", err.Error())
 	}
-	return failure.FromError(failure.Facts{Provider: p.Provider.Name(), Phase: failure.PhaseStream, Delivered: d, Now: time.Now()}, err)
+	return failure.FromError(failure.Facts{Phase: failure.PhaseStream, Delivered: d, Now: time.Now()}, err)
 }

@@ -7,8 +7,10 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -32,6 +34,14 @@ var update = flag.Bool("update", false, "rewrite the transcripts")
 //	unknown                failures of class unknown may be retried
 //	sent N                 requests that earlier claims sent
 //	cancel AFTER           the operator cancels
+//	entry P/M WORD …       one more model of the chain: keys=a,b (b=c: the same secret as c),
+//	                       context=N, no_tools, no_images, unreadable
+//	pin KEY, no_fallback   the request's own limits
+//	auto                   nobody asks now
+//	tools, image, say N    the request has a tool, an image, N characters
+//	then WORD [AFTER]      after that long: the run's next "step", a new "run" of a person, or
+//	                       one that is "auto"
+//	replace KEY            the key's file changes at the next failure
 //	attempt: STEP; STEP …  what the provider does at the next attempt
 //
 // Steps are: text WORD, think WORD, redacted, call, args WORD, callend, tool (executed by the
@@ -89,6 +99,8 @@ func (w *teller) Append(_ context.Context, events []llm.Event) error {
 	return nil
 }
 
+func (w *teller) Chosen(recovery.Choice) {}
+
 func (w *teller) Decided(_ context.Context, attempt string, f *failure.Failure, d recovery.Decision) error {
 	next := ""
 	if !d.NextAt.IsZero() {
@@ -106,47 +118,192 @@ func (w *teller) Decided(_ context.Context, attempt string, f *failure.Failure, 
 // counting tells of each request that leaves.
 type counting struct {
 	llm.Provider
-	w *teller
-	n int
+	world     *world
+	name, key string
+	grace     time.Duration
+}
+
+func (c *counting) Name() string     { return c.name }
+func (c *counting) KeyLabel() string { return c.key }
+func (c *counting) WithGrace(d time.Duration) llm.Provider {
+	patient := *c
+	patient.grace = d
+	return &patient
 }
 
 func (c *counting) Stream(ctx context.Context, p llm.Permit, r *llm.Request) (llm.Stream, error) {
-	c.n++
-	c.w.say("request %d", c.n)
+	c.world.n++
+	line := fmt.Sprintf("request %d", c.world.n)
+	if c.name != "script" {
+		line += " to " + c.name + "/" + r.Model
+	}
+	if c.key != "" {
+		line += " with " + c.key
+	}
+	if c.grace > 0 {
+		line += ", waiting " + c.grace.String() + " longer"
+	}
+	c.world.say("%s", line)
 	return c.Provider.Stream(ctx, p, r) // replay is the caller; this only counts
 }
 
+// world is what a transcript is played in.
+type world struct {
+	*teller
+	t        *testing.T
+	provider *llmtest.Provider
+	n        int
+	plan     recovery.Plan
+	req      *llm.Request
+	entries  []recovery.Entry
+	secrets  map[string]string // of keys that were replaced
+	last     string            // who answered last
+	asked    string            // who is asked
+}
+
+// Chosen tells of switches and of who was passed over.
+func (w *world) Chosen(c recovery.Choice) {
+	w.asked = c.Provider + "/" + c.Model
+	for _, o := range c.Skipped {
+		w.say("%s", w.outcome(o))
+	}
+	if s := c.Switched; s != nil {
+		w.say("switched from %s to %s: %s", candidate(s.From), candidate(c.Candidate), s.Reason)
+	}
+}
+
+func (w *world) outcome(o recovery.Outcome) string {
+	line := o.String()
+	if !o.Until.IsZero() {
+		line += fmt.Sprintf(" until %s", o.Until.Sub(w.began))
+	}
+	return line
+}
+
+func candidate(c recovery.Candidate) string {
+	name := c.Provider + "/" + c.Model
+	if c.Key != "" {
+		name += " with " + c.Key
+	}
+	return name
+}
+
+// Entries reads the keys anew.
+func (w *world) Entries() []recovery.Entry {
+	for i := range w.entries {
+		for k := range w.entries[i].Keys {
+			key := &w.entries[i].Keys[k]
+			if s := w.secrets[key.Label]; s != "" {
+				key.Hash = s
+			}
+		}
+	}
+	return w.entries
+}
+
+// entry reads a line of the chain.
+func (w *world) entry(line string) {
+	words := strings.Fields(line)
+	provider, model, _ := strings.Cut(words[0], "/")
+	e := recovery.Entry{Provider: provider, Model: model}
+	labels := []string{""}
+	for _, word := range words[1:] {
+		key, value, _ := strings.Cut(word, "=")
+		switch key {
+		case "keys":
+			labels = strings.Split(value, ",")
+		case "context":
+			e.Can.Context, _ = strconv.Atoi(value)
+		case "no_tools":
+			e.Can.NoTools = true
+		case "no_images":
+			e.Can.NoImages = true
+		case "unreadable":
+			e.Keys = append(e.Keys, recovery.Key{Label: value, Err: &failure.Failure{Class: failure.CredentialsUnresolved, Message: "there is no such key"}})
+		default:
+			w.t.Fatalf("unknown word %q", word)
+		}
+	}
+	for _, l := range labels {
+		label, secret, same := strings.Cut(l, "=")
+		k := recovery.Key{Label: label, Provider: &counting{Provider: w.provider, world: w, name: provider, key: label}}
+		if k.Hash = "hash of " + label; same {
+			k.Hash = "hash of " + secret
+		}
+		if label == "" {
+			k.Hash = ""
+		}
+		if len(e.Keys) == 0 || label != "" {
+			e.Keys = append(e.Keys, k)
+		}
+	}
+	w.entries = append(w.entries, e)
+}
+
 func play(t *testing.T, script string) string {
-	w := &teller{began: time.Now()}
+	var attempts [][]llmtest.Step
+	w := &world{teller: &teller{began: time.Now()}, t: t, req: &llm.Request{Model: "m"}, secrets: map[string]string{}}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)
-	plan := recovery.Plan{Policy: recovery.DefaultPolicy(), Trace: w, Jitter: func() float64 { return 0.5 }}
-	req := &llm.Request{Model: "m"}
-	var attempts [][]llmtest.Step
+	w.plan = recovery.Plan{Policy: recovery.DefaultPolicy(), Trace: w, Jitter: func() float64 { return 0.5 },
+		Bound: new(recovery.Bound), Route: &recovery.Route{Entries: w.Entries, State: &memory{}, Person: true}}
 	for sc := bufio.NewScanner(strings.NewReader(script)); sc.Scan(); {
-		line := strings.TrimSpace(sc.Text())
-		word, rest, _ := strings.Cut(line, " ")
-		var err error
-		switch word {
-		case "", "#":
-		case "hold":
-			plan.Terms.Hold, err = replay.ParseHold(rest)
-		case "remote":
-			req.ProviderTools = []llm.ProviderTool{{Name: "code_execution"}}
-		case "unknown":
-			plan.Policy.Unknown = true
-		case "sent":
-			plan.Requests, err = strconv.Atoi(rest)
-		case "cancel":
-			var d time.Duration
-			d, err = time.ParseDuration(rest)
-			time.AfterFunc(d, func() { w.say("cancel"); cancel(errors.New("the operator said stop")) })
-		case "attempt:":
+		if rest, ok := strings.CutPrefix(sc.Text(), "attempt:"); ok {
 			var steps []llmtest.Step
 			for _, s := range strings.Split(rest, ";") {
 				steps = append(steps, parseStep(t, strings.TrimSpace(s), w.began))
 			}
 			attempts = append(attempts, steps)
+		}
+	}
+	w.provider = llmtest.Script(attempts...)
+	var then []string
+	for sc := bufio.NewScanner(strings.NewReader(script)); sc.Scan(); {
+		line := strings.TrimSpace(sc.Text())
+		word, rest, _ := strings.Cut(line, " ")
+		var err error
+		switch word {
+		case "", "#", "attempt:":
+		case "hold":
+			w.plan.Terms.Hold, err = replay.ParseHold(rest)
+		case "remote":
+			w.req.ProviderTools = []llm.ProviderTool{{Name: "code_execution"}}
+		case "unknown":
+			w.plan.Policy.Unknown = true
+		case "sent":
+			w.plan.Bound.Sent, err = strconv.Atoi(rest)
+		case "max":
+			w.plan.Policy.MaxRequests, err = strconv.Atoi(rest)
+		case "entry":
+			w.entry(rest)
+		case "pin":
+			w.plan.Route.Key = rest
+		case "no_fallback":
+			w.plan.Route.NoFallback = true
+		case "auto":
+			w.plan.Route.Person = false
+		case "tools":
+			w.req.Tools = []llm.Tool{{Name: "clock"}}
+		case "image":
+			w.req.Messages = append(w.req.Messages, llm.Message{Role: llm.RoleUser, Parts: []llm.Part{{Kind: llm.PartImage, URL: "http://127.0.0.1/x.png"}}})
+		case "say":
+			var n int
+			n, err = strconv.Atoi(rest)
+			w.req.System = strings.Repeat("x", n)
+		case "then":
+			then = append(then, rest)
+		case "replace":
+			w.secrets[rest] = "a new secret"
+		case "compact":
+			w.plan.Compact = func(_ context.Context, c recovery.Compaction) (*llm.Request, error) {
+				w.say("compacted for %s", c.Entry.Name())
+				c.Bound.Sent++ // what a summary costs
+				return &llm.Request{}, nil
+			}
+		case "cancel":
+			var d time.Duration
+			d, err = time.ParseDuration(rest)
+			time.AfterFunc(d, func() { w.say("cancel"); cancel(errors.New("the operator said stop")) })
 		default:
 			t.Fatalf("unknown line %q", line)
 		}
@@ -154,27 +311,120 @@ func play(t *testing.T, script string) string {
 			t.Fatalf("%s: %v", line, err)
 		}
 	}
-	provider := &counting{Provider: llmtest.Script(attempts...), w: w}
-	plan.Provider = provider
+	if len(w.entries) == 0 {
+		w.entries = []recovery.Entry{{Provider: "script", Model: "m", Keys: []recovery.Key{{
+			Provider: &counting{Provider: w.provider, world: w, name: "script"}}}}}
+	}
+	w.do(ctx)
+	for _, next := range then {
+		word, after, _ := strings.Cut(next, " ")
+		if d, err := time.ParseDuration(after); err == nil {
+			<-time.After(d)
+		}
+		w.say("%s", word)
+		w.plan.Bound = new(recovery.Bound)
+		if word != "step" {
+			old := w.plan.Route
+			w.plan.Route = &recovery.Route{Entries: w.Entries, State: old.State, Key: old.Key, NoFallback: old.NoFallback, Person: word == "run", Last: w.last}
+		}
+		w.do(ctx)
+	}
+	before := w.n
+	<-time.After(24 * time.Hour) // of the bubble's clock: nothing may start by itself later
+	if w.n != before {
+		t.Errorf("%d requests left after the end", w.n-before)
+	}
+	return w.String()
+}
+
+// do carries out one step, and tells how it ended.
+func (w *world) do(ctx context.Context) {
 	ledger := replay.NewMemory()
 	scope := llm.Scope{Session: "ses", Run: "run", Lineage: llm.LineageMain, Generation: ledger.Claim("run")}
 	gate := replay.New(scope, ledger, replay.Operator{Actor: "ann", Message: "msg"})
-	reply, err := recovery.Do(ctx, plan, gate, w, req)
+	reply, err := recovery.Do(ctx, w.plan, gate, w, w.req)
 	var stopped *recovery.Stopped
 	switch {
 	case err == nil:
-		w.say("reply of attempt %s: %s", reply.Attempt, spell(reply.Output))
+		w.last = w.asked
+		instead := ""
+		if s := reply.Instead; s != nil {
+			instead = fmt.Sprintf(" by %s, because %s was %s", reply.Provider, candidate(s.From), s.Reason)
+		}
+		w.say("reply of attempt %s%s: %s", reply.Attempt, instead, spell(reply.Output))
 	case errors.As(err, &stopped):
-		w.say("stopped: %s; left: %s", stopped.Failure.Class, spell(stopped.Output))
+		again := ""
+		if len(stopped.Tried) > 0 && !stopped.Failure.NotBefore.IsZero() {
+			again = fmt.Sprintf(", not before %s", stopped.Failure.NotBefore.Sub(w.began))
+		}
+		w.say("stopped: %s%s; left: %s", stopped.Failure.Class, again, spell(stopped.Output))
+		for _, o := range stopped.Tried {
+			w.say("  %s", w.outcome(o))
+		}
 	default:
-		t.Errorf("error is no *Stopped: %v", err)
+		w.t.Errorf("error is no *Stopped: %v", err)
 	}
-	before := provider.n
-	<-time.After(24 * time.Hour) // of the bubble's clock: nothing may start by itself later
-	if provider.n != before {
-		t.Errorf("%d requests left after the end", provider.n-before)
+}
+
+// memory is the state of credentials as a map, with the generations that the contract asks
+// for.
+type memory struct {
+	mu   sync.Mutex
+	rows map[recovery.Lane]recovery.CoolOff
+}
+
+func (m *memory) CoolOffs(context.Context) ([]recovery.CoolOff, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Collect(maps.Values(m.rows)), nil
+}
+
+func (m *memory) CoolOff(_ context.Context, c recovery.CoolOff) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.rows == nil {
+		m.rows = map[recovery.Lane]recovery.CoolOff{}
 	}
-	return w.String()
+	old := m.rows[c.Lane]
+	c.Generation = old.Generation + 1
+	if old.Until.After(c.Until) {
+		c.Until = old.Until
+	}
+	m.rows[c.Lane] = c
+	return nil
+}
+
+func (m *memory) Probe(_ context.Context, lanes []recovery.CoolOff, until time.Time) (bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, l := range lanes {
+		if m.rows[l.Lane].Generation != l.Generation {
+			return false, nil
+		}
+	}
+	for _, l := range lanes {
+		l.Probed = until
+		l.Generation++
+		m.rows[l.Lane] = l
+	}
+	return true, nil
+}
+
+func (m *memory) Settle(_ context.Context, lanes []recovery.CoolOff, answered bool) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, l := range lanes {
+		switch old := m.rows[l.Lane]; {
+		case old.Generation != l.Generation+1:
+		case answered:
+			delete(m.rows, l.Lane)
+		default:
+			old.Probed = time.Time{}
+			old.Generation++
+			m.rows[l.Lane] = old
+		}
+	}
+	return nil
 }
 
 func spell(out llm.Output) string {
@@ -264,6 +514,12 @@ func parseStep(t *testing.T, s string, now time.Time) llmtest.Step {
 				f.NotBefore = now.Add(d)
 			case "delivery":
 				f.Delivered.UnmarshalText([]byte(value))
+			case "status":
+				f.Status, _ = strconv.Atoi(value)
+			case "transport":
+				f.Transport = value
+			case "key_invalid":
+				f.KeyInvalid = true
 			}
 		}
 		return llmtest.Fail(f)
@@ -288,7 +544,9 @@ func TestTheTransactionKnowsWhatItShowed(t *testing.T) {
 	scope := llm.Scope{Session: "ses", Run: "run", Lineage: llm.LineageMain, Generation: ledger.Claim("run")}
 	p := llmtest.Script([]llmtest.Step{llmtest.Text("shown"), parseStep(t, "fail overloaded", time.Now())})
 	w := &teller{began: time.Now()}
-	plan := recovery.Plan{Provider: p, Policy: recovery.DefaultPolicy(), Trace: w, Jitter: func() float64 { return 0 }}
+	one := []recovery.Entry{{Provider: "script", Model: "m", Keys: []recovery.Key{{Provider: p}}}}
+	plan := recovery.Plan{Route: &recovery.Route{Entries: func() []recovery.Entry { return one }}, Policy: recovery.DefaultPolicy(),
+		Trace: w, Jitter: func() float64 { return 0 }}
 	gate := replay.New(scope, amnesiac{ledger}, replay.Operator{Actor: "ann", Message: "msg"})
 	_, err := recovery.Do(t.Context(), plan, gate, w, &llm.Request{})
 	var stopped *recovery.Stopped

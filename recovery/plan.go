@@ -73,25 +73,48 @@ type Budget struct {
 	CanCompact bool    // the conversation can be made shorter, and was not yet for this step
 	Jitter     float64 // in [0,1): where in the window the next wait ends
 	Cancelled  bool
+	// Ready is when the first of the entry's keys may be asked again; zero: at the failure's
+	// own time. Probe: the attempt tried a model that had cooled off. Earlier: somebody was
+	// asked before in this step, whose failure may pass.
+	Ready   time.Time
+	Probe   bool
+	Earlier bool
 }
+
+// Bound counts what one step sends, over every layer: other keys, fast retries, other models,
+// what a compaction asks, and earlier claims of the run. All calls of a step share one.
+type Bound struct{ Sent int }
 
 // Trace learns what was decided. It is called in order by the goroutine of Do; an error ends
 // the step, because a decision that is not stored must not be acted on.
 type Trace interface {
+	// Chosen: this candidate is asked next. The attempt is opened right after it.
+	Chosen(c Choice)
 	// Decided: the attempt failed, and this is what follows.
 	Decided(ctx context.Context, attempt string, f *failure.Failure, d Decision) error
 }
 
 // Plan is one step's model call: who is asked, and what is allowed when that fails.
 type Plan struct {
-	Provider llm.Provider
-	Policy   Policy
-	Terms    replay.Terms
-	// Requests counts those that this step has sent under earlier claims.
-	Requests int
-	Trace    Trace
+	Route  *Route
+	Policy Policy
+	Terms  replay.Terms
+	Bound  *Bound // nil: nothing was sent yet
+	Trace  Trace
+	// Compact makes a request shorter that was too long for a model; nil: that ends the step.
+	// It is called once a step, after the attempt was discarded. What it asks a model counts on
+	// the bound. Its error is a *Stopped, or ends the step as our own failure.
+	Compact func(ctx context.Context, c Compaction) (*llm.Request, error)
 	// Jitter draws from [0,1); nil: a random source.
 	Jitter func() float64
+}
+
+// Compaction is what was too long, for whom.
+type Compaction struct {
+	Request *llm.Request // of the step, as Do was given it
+	Entry   Entry
+	Failure *failure.Failure
+	Bound   *Bound
 }
 
 func (p *Plan) jitter() float64 {

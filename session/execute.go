@@ -67,19 +67,14 @@ func (x *execution) work(ctx context.Context) error {
 			return err
 		}
 	}
-	provider, model, err := x.m.models.Resolve(x.run.Model)
-	if err != nil {
-		var f *failure.Failure
-		if !errors.As(err, &f) {
-			f = failure.NewLocal("models", err.Error())
-		}
-		return &recovery.Stopped{Failure: f}
-	}
-	req, settings, outputs, err := x.conversation(ctx, provider.Name())
+	route, err := x.route()
 	if err != nil {
 		return err
 	}
-	req.Model = model
+	req, settings, outputs, err := x.conversation(ctx)
+	if err != nil {
+		return err
+	}
 	run := agent.Run{
 		Scope:   llm.Scope{Session: string(x.run.SessionID), Run: string(x.run.ID), Lineage: llm.LineageMain, Generation: x.run.Generation},
 		Ledger:  x,
@@ -87,18 +82,38 @@ func (x *execution) work(ctx context.Context) error {
 		Sink:    func(step int) replay.Sink { return sink{x, step} },
 		Journal: x,
 		Plan: recovery.Plan{
-			Provider: provider, Policy: x.m.cfg.Policy, Requests: x.run.Requests, Trace: x, Jitter: x.m.cfg.Jitter,
+			Route: route, Policy: x.m.cfg.Policy, Trace: x, Jitter: x.m.cfg.Jitter,
 			Terms: replay.Terms{Hold: settings.Hold, Progress: x.progress},
 		},
 		Tools:    x.m.cfg.Tools,
 		Request:  req,
 		Step:     outputs,
+		Sent:     x.run.Requests,
 		MaxSteps: settings.MaxSteps,
 	}
 	if err := x.writer.claimed(); err != nil { // the marker is the fence: it goes before the first request
 		return err
 	}
 	return run.Do(ctx)
+}
+
+// route is who may answer the run. Where the keys cannot be read any more in its middle, those
+// of its start are used.
+func (x *execution) route() (*recovery.Route, error) {
+	entries, err := x.m.models.Entries(x.run.Model)
+	if err != nil {
+		var f *failure.Failure
+		if !errors.As(err, &f) {
+			f = failure.NewLocal("models", err.Error())
+		}
+		return nil, &recovery.Stopped{Failure: f}
+	}
+	return &recovery.Route{Person: x.run.Origin.Operator, Entries: func() []recovery.Entry {
+		if now, err := x.m.models.Entries(x.run.Model); err == nil {
+			entries = now
+		}
+		return entries
+	}}, nil
 }
 
 // settings completes a session's settings from the configuration.

@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/reprise-run/reprise/agent"
@@ -31,9 +32,9 @@ func (x *execution) commit(ctx context.Context, f func(tx Tx, run *Run) error) e
 // Output implements agent.Journal. A step that asks for no tools is committed with it. It is
 // stored although the run was cancelled meanwhile: it has been shown.
 func (x *execution) Output(ctx context.Context, step int, r recovery.Reply) error {
-	parts := r.Output.Parts()
+	parts := r.Parts()
 	return x.commit(ctx, func(tx Tx, run *Run) error {
-		msg := x.message(RoleReply, step, own(parts, x.attempt.Provider))
+		msg := x.message(RoleReply, step, parts)
 		msg.Usage = r.Output.Usage
 		if r.Output.Model != "" {
 			msg.Model = r.Output.Model
@@ -110,17 +111,6 @@ func (x *execution) End(ctx context.Context, c agent.Call, result llm.Part) erro
 	})
 }
 
-// own writes on the parts that only their maker can read who that is.
-func own(parts []llm.Part, provider string) []llm.Part {
-	for i := range parts {
-		p := &parts[i]
-		if p.Signature != "" || p.Kind == llm.PartRedacted || p.Kind == llm.PartOpaque || p.Kind == llm.PartThinking {
-			p.Provider = provider
-		}
-	}
-	return parts
-}
-
 // asks reports whether an output asks for tools.
 func asks(parts []llm.Part) bool {
 	for _, p := range parts {
@@ -133,7 +123,7 @@ func asks(parts []llm.Part) bool {
 
 // conversation reads the model's context and the session's settings, and counts the run's
 // stored outputs.
-func (x *execution) conversation(ctx context.Context, provider string) (req llm.Request, set Settings, outputs int, err error) {
+func (x *execution) conversation(ctx context.Context) (req llm.Request, set Settings, outputs int, err error) {
 	err = x.m.store.View(ctx, func(tx ReadTx) error {
 		s, err := tx.Session(x.run.SessionID)
 		if err != nil {
@@ -144,7 +134,7 @@ func (x *execution) conversation(ctx context.Context, provider string) (req llm.
 		if err != nil {
 			return err
 		}
-		req.Messages = contextOf(messages, provider)
+		req.Messages = contextOf(messages)
 		outputs = outputsOf(messages, x.run)
 		x.prior = map[callKey]ToolCall{}
 		for run := x.run; ; {
@@ -169,8 +159,8 @@ func (x *execution) conversation(ctx context.Context, provider string) (req llm.
 
 // contextOf turns rows into what a model is told. Interrupted and empty rows are history, not
 // context. A call in the middle that has no result gets one that says so; the calls of the
-// last row are left for the run to answer. What only another provider can read is left out.
-func contextOf(rows []Message, provider string) []llm.Message {
+// last row are left for the run to answer.
+func contextOf(rows []Message) []llm.Message {
 	var out []llm.Message
 	var open []llm.Part
 	settle := func() {
@@ -198,7 +188,7 @@ func contextOf(rows []Message, provider string) []llm.Message {
 			out = append(out, llm.Message{Role: llm.RoleTool, Parts: row.Parts})
 		case RoleReply:
 			settle()
-			parts := readable(row.Parts, provider)
+			parts := whole(row.Parts)
 			for _, p := range parts {
 				if p.Kind == llm.PartToolCall {
 					open = append(open, p)
@@ -212,20 +202,7 @@ func contextOf(rows []Message, provider string) []llm.Message {
 	return out
 }
 
-// readable leaves out what means nothing to the provider, and calls that were cut off.
-func readable(parts []llm.Part, provider string) []llm.Part {
-	kept := make([]llm.Part, 0, len(parts))
-	for _, p := range parts {
-		foreign := p.Provider != "" && p.Provider != provider
-		switch {
-		case p.Cut || p.Kind == llm.PartNotice:
-			continue
-		case foreign && p.Kind != llm.PartText && p.Kind != llm.PartToolCall:
-			continue
-		case foreign:
-			p.Signature = ""
-		}
-		kept = append(kept, p)
-	}
-	return kept
+// whole leaves out notices and calls that were cut off.
+func whole(parts []llm.Part) []llm.Part {
+	return slices.DeleteFunc(slices.Clone(parts), func(p llm.Part) bool { return p.Cut || p.Kind == llm.PartNotice })
 }

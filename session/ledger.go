@@ -99,6 +99,9 @@ func stale(err error) error {
 	return err
 }
 
+// Chosen implements recovery.Trace: the attempt that is opened next says who is asked.
+func (x *execution) Chosen(recovery.Choice) {}
+
 // Decided implements recovery.Trace: the decision is stored and told to observers.
 func (x *execution) Decided(ctx context.Context, attempt string, f *failure.Failure, d recovery.Decision) error {
 	return x.m.update(ctx, Soft, func(tx Tx) error {

@@ -10,16 +10,16 @@ import (
 	"time"
 
 	"github.com/reprise-run/reprise/agent"
-	"github.com/reprise-run/reprise/llm"
 	"github.com/reprise-run/reprise/llm/replay"
 	"github.com/reprise-run/reprise/recovery"
 )
 
 // Models finds who answers for a session's model. It is safe for concurrent use.
 type Models interface {
-	// Resolve returns the provider and the upstream's name of the model. Its error is a
-	// *failure.Failure: model_not_found or credentials_unresolved.
-	Resolve(model string) (llm.Provider, string, error)
+	// Entries returns who may answer, in order, with keys as they are now. Its error is a
+	// *failure.Failure: model_not_found, or credentials_unresolved where no key of any entry
+	// can be read.
+	Entries(model string) ([]recovery.Entry, error)
 }
 
 // Config is how a Manager behaves. Model is required; zero limits have the defaults below.

@@ -98,7 +98,7 @@ func (x *execution) judge(ctx context.Context) error {
 		}
 		if whole { // the reply was shown to its end: only its row is missing
 			parts := out.Parts()
-			msg := x.message(RoleReply, run.Steps, own(parts, x.attempt.Provider))
+			msg := x.message(RoleReply, run.Steps, llm.Own(parts, x.attempt.Provider))
 			msg.Usage = out.Usage
 			if err := insert(tx, run, msg, !asks(parts)); err != nil {
 				return err

@@ -69,7 +69,7 @@ func (m *Manager) CreateSession(ctx context.Context, actor string, n NewSession)
 }
 
 func (m *Manager) checkModel(model string) error {
-	if _, _, err := m.models.Resolve(model); err != nil {
+	if _, err := m.models.Entries(model); err != nil {
 		return &Refusal{Code: CodeValidation, Message: err.Error(), Details: fields("model", err.Error())}
 	}
 	return nil

@@ -54,13 +54,13 @@ func newWorld(t *testing.T, scripts ...[]llmtest.Step) *world {
 	}}
 }
 
-// Resolve implements session.Models.
-func (w *world) Resolve(model string) (llm.Provider, string, error) {
+// Entries implements session.Models.
+func (w *world) Entries(model string) ([]recovery.Entry, error) {
 	name, upstream, ok := strings.Cut(model, "/")
 	if !ok || name != "script" {
-		return nil, "", &failure.Failure{Class: failure.ModelNotFound, Message: fmt.Sprintf("no provider serves %q; there is: script", model), Rule: "model_unknown"}
+		return nil, &failure.Failure{Class: failure.ModelNotFound, Message: fmt.Sprintf("no provider serves %q; there is: script", model), Rule: "model_unknown"}
 	}
-	return w.provider, upstream, nil
+	return []recovery.Entry{{Provider: name, Model: upstream, Keys: []recovery.Key{{Provider: w.provider}}}}, nil
 }
 
 // start starts a manager, and a session the first time.

@@ -2,6 +2,8 @@ package server
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
@@ -49,11 +51,12 @@ type Models struct {
 	err       error
 }
 
-// endpoint is a provider and where its key is.
+// endpoint is a provider and where its keys are.
 type endpoint struct {
 	*provider.Provider
 	dialect string
-	key     string // a reference; empty: it needs none
+	base    string
+	keys    []string // references; none: it needs none
 }
 
 // keyed is a provider with the label of its key.
@@ -65,6 +68,11 @@ type keyed struct {
 // KeyLabel implements llm.Keyed.
 func (k keyed) KeyLabel() string { return k.label }
 
+// WithGrace implements llm.Patient.
+func (k keyed) WithGrace(d time.Duration) llm.Provider {
+	return keyed{k.Provider.Patient(d), k.label}
+}
+
 // OpenModels makes the providers, reaching none, and starts the rehearsal.
 func OpenModels(cfg Config) (*Models, error) {
 	m := &Models{cfg: cfg, providers: map[string]*endpoint{}, rehearsal: make(chan error, 1)}
@@ -73,10 +81,7 @@ func OpenModels(cfg Config) (*Models, error) {
 		for k, v := range p.Headers {
 			header.Set(k, v)
 		}
-		e := &endpoint{dialect: p.Dialect}
-		if len(p.Keys) > 0 {
-			e.key = p.Keys[0]
-		}
+		e := &endpoint{dialect: p.Dialect, base: p.BaseURL, keys: p.Keys}
 		if err := m.add(e, provider.Config{Name: name, BaseURL: p.BaseURL, Header: header,
 			Timeouts: p.Timeouts.provider(), HTTP2: p.HTTP2}); err != nil {
 			return nil, err
@@ -151,29 +156,53 @@ func (m *Models) Close() error {
 // rehearsing reports that there is no other provider.
 func (m *Models) rehearsing() bool { return len(m.cfg.Providers) == 0 }
 
-// Resolve implements session.Models. A model is provider/model or the name of a chain. The
-// key is read anew each time.
-func (m *Models) Resolve(model string) (llm.Provider, string, error) {
-	if chain, ok := m.cfg.Chains[model]; ok {
-		model = chain[0]
+// Entries implements session.Models. A model is provider/model or the name of a chain. The
+// keys are read anew each time.
+func (m *Models) Entries(model string) ([]recovery.Entry, error) {
+	chain, ok := m.cfg.Chains[model]
+	if !ok {
+		chain = []string{model}
 	}
+	entries := make([]recovery.Entry, 0, len(chain))
+	var unread *failure.Failure
+	ready := false
+	for _, model := range chain {
+		e, err := m.entry(model)
+		if err != nil {
+			return nil, err
+		}
+		for _, k := range e.Keys {
+			if ready = ready || k.Err == nil; k.Err != nil && unread == nil {
+				unread = k.Err
+			}
+		}
+		entries = append(entries, e)
+	}
+	if !ready {
+		return nil, unread
+	}
+	return entries, nil
+}
+
+func (m *Models) entry(model string) (recovery.Entry, error) {
 	if model == "" {
-		return nil, "", m.notFound("", "", "No model is named, and there is no default: set chains.default, or name one as provider/model.")
+		return recovery.Entry{}, m.notFound("", "", "No model is named, and there is no default: set chains.default, or name one as provider/model.")
 	}
 	name, upstream, ok := strings.Cut(model, "/")
 	if !ok || upstream == "" {
-		return nil, "", m.notFound("", model, fmt.Sprintf("%q is not the name of a chain, nor provider/model.", model))
+		return recovery.Entry{}, m.notFound("", model, fmt.Sprintf("%q is not the name of a chain, nor provider/model.", model))
 	}
-	e := m.providers[name]
-	if e == nil {
-		return nil, "", m.notFound(name, upstream, fmt.Sprintf("There is no provider %q.", name))
+	p := m.providers[name]
+	if p == nil {
+		return recovery.Entry{}, m.notFound(name, upstream, fmt.Sprintf("There is no provider %q.", name))
 	}
-	p, err := e.ready(m.cfg.env)
-	if err != nil {
-		return nil, "", failure.NewUnresolved(failure.Facts{Provider: name, Dialect: e.dialect, Model: upstream, Phase: failure.PhaseOpen},
-			fmt.Sprintf("The key of provider %s cannot be read: %s.", name, err))
+	e := recovery.Entry{Provider: name, Model: upstream, Keys: p.ready(m.cfg.env)}
+	for i := range e.Keys {
+		if k := &e.Keys[i]; k.Err != nil {
+			k.Err.Model = upstream
+		}
 	}
-	return p, upstream, nil
+	return e, nil
 }
 
 // About is what is known of a provider's model.
@@ -188,15 +217,27 @@ func (m *Models) notFound(name, model, message string) error {
 	}
 }
 
-func (e *endpoint) ready(env Env) (llm.Provider, error) {
-	if e.key == "" {
-		return e.Provider, nil
+// ready reads the keys. One secret under two names is one key, by the first of them.
+func (e *endpoint) ready(env Env) []recovery.Key {
+	if len(e.keys) == 0 {
+		return []recovery.Key{{Provider: e.Provider}}
 	}
-	key, err := env.secret(e.key)
-	if err != nil {
-		return nil, err
+	keys := make([]recovery.Key, 0, len(e.keys))
+	for _, label := range e.keys {
+		k := recovery.Key{Label: label}
+		secret, err := env.secret(label)
+		if err != nil {
+			k.Err = failure.NewUnresolved(failure.Facts{Provider: e.Name(), Dialect: e.dialect, Phase: failure.PhaseOpen},
+				fmt.Sprintf("The key of provider %s cannot be read: %s.", e.Name(), err))
+		} else {
+			sum := sha256.Sum256([]byte(e.base + "\x00" + secret))
+			k.Hash, k.Provider = hex.EncodeToString(sum[:16]), keyed{e.WithKey(secret), label}
+		}
+		if k.Err != nil || !slices.ContainsFunc(keys, func(o recovery.Key) bool { return o.Hash == k.Hash }) {
+			keys = append(keys, k)
+		}
 	}
-	return keyed{e.WithKey(key), e.key}, nil
+	return keys
 }
 
 // List implements httpapi.Models: the models that the configuration names, and the scripts of
@@ -250,7 +291,7 @@ func (m *Models) Check(ctx context.Context, name string) (httpapi.Check, error) 
 	default:
 		return c, m.notFound(name, "", fmt.Sprintf("No model of provider %s is known: name one under providers.%s.models.", name, name))
 	}
-	p, model, err := m.Resolve(name + "/" + c.Model)
+	entries, err := m.Entries(name + "/" + c.Model)
 	if err != nil {
 		return c, err
 	}
@@ -258,8 +299,9 @@ func (m *Models) Check(ctx context.Context, name string) (httpapi.Check, error) 
 	scope := llm.Scope{Session: "check", Run: "check", Lineage: llm.LineageMain, Generation: ledger.Claim("check")}
 	gate := replay.New(scope, ledger, replay.Operator{Actor: httpapi.Operator, Message: "check"})
 	start := time.Now()
-	_, err = recovery.Do(ctx, recovery.Plan{Provider: p, Policy: recovery.Policy{MaxRequests: 1}, Trace: nobody{}}, gate, nobody{},
-		&llm.Request{Model: model, MaxOutputTokens: 16, Messages: []llm.Message{{Role: llm.RoleUser, Parts: []llm.Part{llm.Text("Say ok.")}}}})
+	route := &recovery.Route{Entries: func() []recovery.Entry { return entries }}
+	_, err = recovery.Do(ctx, recovery.Plan{Route: route, Policy: recovery.Policy{MaxRequests: 1}, Trace: nobody{}}, gate, nobody{},
+		&llm.Request{MaxOutputTokens: 16, Messages: []llm.Message{{Role: llm.RoleUser, Parts: []llm.Part{llm.Text("Say ok.")}}}})
 	c.Millis = time.Since(start).Milliseconds()
 	var stopped *recovery.Stopped
 	if errors.As(err, &stopped) {
@@ -274,6 +316,9 @@ type nobody struct{}
 
 // Append implements replay.Sink.
 func (nobody) Append(context.Context, []llm.Event) error { return nil }
+
+// Chosen implements recovery.Trace.
+func (nobody) Chosen(recovery.Choice) {}
 
 // Decided implements recovery.Trace.
 func (nobody) Decided(context.Context, string, *failure.Failure, recovery.Decision) error { return nil }

@@ -57,7 +57,7 @@ chains: {default: [a/org/model]}
 		{model: "", class: failure.ModelNotFound, says: "set chains.default"},
 		{model: "c/x", class: failure.CredentialsUnresolved, says: "the environment variable NONE is not set"},
 	} {
-		p, upstream, err := m.Resolve(c.model)
+		entries, err := m.Entries(c.model)
 		var f *failure.Failure
 		if errors.As(err, &f) {
 			if f.Class != c.class || !strings.Contains(f.Message, c.says) || f.Delivered != llm.NeverSent {
@@ -65,15 +65,16 @@ chains: {default: [a/org/model]}
 			}
 			continue
 		}
-		if err != nil || p == nil || p.Name() != c.provider || upstream != c.upstream {
-			t.Errorf("%q is %v, %q, %v", c.model, p, upstream, err)
+		if err != nil || len(entries) != 1 || entries[0].Provider != c.provider || entries[0].Model != c.upstream ||
+			entries[0].Keys[0].Provider.Name() != c.provider {
+			t.Errorf("%q is %+v, %v", c.model, entries, err)
 		}
 	}
-	p, _, err := m.Resolve("a/x")
+	entries, err := m.Entries("a/x")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if k, ok := p.(llm.Keyed); !ok || k.KeyLabel() != "env:A_KEY" {
+	if k, ok := entries[0].Keys[0].Provider.(llm.Keyed); !ok || k.KeyLabel() != "env:A_KEY" {
 		t.Errorf("the key's label: %v", k)
 	}
 }
@@ -81,13 +82,13 @@ chains: {default: [a/org/model]}
 func TestKeyIsReadAnew(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "key")
 	m := openModels(t, "providers: {a: {base_url: http://127.0.0.1:1, keys: ['file:"+path+"']}}", nil)
-	if _, _, err := m.Resolve("a/x"); err == nil {
+	if _, err := m.Entries("a/x"); err == nil {
 		t.Error("resolved without a key")
 	}
 	if err := os.WriteFile(path, []byte("k"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := m.Resolve("a/x"); err != nil {
+	if _, err := m.Entries("a/x"); err != nil {
 		t.Error(err)
 	}
 }

@@ -21,6 +21,8 @@ type Terms struct {
 	// Progress is told, while something is held, how many characters are, and whether a tool
 	// call is among them. It is called by the goroutine of Run and must not block.
 	Progress func(characters int, call bool)
+	// Begun is called once, when the provider has begun to answer. Its error ends the attempt.
+	Begun func() error
 }
 
 // Attempt is one try at a step's model call: a transaction that stages the provider's events
@@ -195,6 +197,12 @@ func (a *Attempt) Run(sink Sink, t Terms) (llm.Output, *Broken) {
 		for n := 0; ok; n++ {
 			if it.err != nil {
 				return a.failed(it.err)
+			}
+			if t.Begun != nil {
+				if err := t.Begun(); err != nil {
+					return a.broken(fmt.Errorf("%w: %w", ErrOurs, err))
+				}
+				t.Begun = nil
 			}
 			if it.event.Kind == llm.EventDone {
 				return a.done(&it.event)

@@ -1,0 +1,190 @@
+package recovery
+
+import (
+	"context"
+	"time"
+
+	"github.com/reprise-run/reprise/failure"
+)
+
+// CredentialState is what cools off, shared by every run of every node and kept through a
+// restart. It is safe for concurrent use. Each change raises a lane's generation; whoever
+// names an older one is late and changes nothing.
+type CredentialState interface {
+	// CoolOffs returns every lane that cools off, or was not tried since it did.
+	CoolOffs(ctx context.Context) ([]CoolOff, error)
+	// CoolOff lets a lane rest. Of two times the later one stands. Generation does not count.
+	CoolOff(ctx context.Context, c CoolOff) error
+	// Probe takes the one probe of each of the lanes, until a time after which another may
+	// try. It is all or nothing, and false where somebody else was first.
+	Probe(ctx context.Context, lanes []CoolOff, until time.Time) (bool, error)
+	// Settle gives back probes that were taken at these lanes' generations plus one. Where the
+	// provider has answered, the lanes are open again.
+	Settle(ctx context.Context, lanes []CoolOff, answered bool) error
+}
+
+// Lane is what cools off together: a key at every model (Model empty), a key at one model, or
+// a model with every key (Key empty).
+type Lane struct {
+	Key   string // Key.Hash
+	Model string // Entry.Name
+}
+
+// CoolOff says that a lane is not asked before a time, and by one request first.
+type CoolOff struct {
+	Lane Lane `json:"-"`
+	// Candidate is how a person calls the lane; Model and Key are empty where any is meant.
+	Candidate
+	Reason   failure.Class `json:"reason"`
+	Until    time.Time     `json:"until"`
+	Failures int           `json:"failures"` // cool-offs in a row
+	// Probed: one request tries the lane; nobody else does before this time.
+	Probed     time.Time `json:"probed,omitzero"`
+	Generation int64     `json:"-"`
+}
+
+const (
+	// retired is how long a key that was refused, or has no money left, stays out for others:
+	// then one request tries it. A key that was replaced is another key.
+	retired = 10 * time.Minute
+	// circuit is the longest cool-off that no provider has asked for.
+	circuit = 30 * time.Second
+	// probeFor bounds how long one probe keeps others away: longer than any first event takes.
+	probeFor = 150 * time.Second
+	// probePoll is how often those who wait for a probe's outcome look.
+	probePoll = time.Second
+)
+
+// lane is what a failure of the candidate speaks against. ok is false where it speaks against
+// neither key nor model: our own defects, the request's own faults.
+func (w *way) lane(f *failure.Failure) (l Lane, ok bool) {
+	e := &w.entries[w.cur.entry]
+	key, model := e.Keys[w.cur.key].Hash, e.Name()
+	switch {
+	case rotates(f) && key != "":
+		if f.Class == failure.RateLimited && !f.PerKey || f.Class == failure.QuotaExhausted && f.Status == 429 {
+			return Lane{key, model}, true // limits are a model's, unless they say otherwise
+		}
+		return Lane{Key: key}, true
+	case f.Retryable && f.Class.Retryable(), f.Class == failure.ModelNotFound, rotates(f):
+		return Lane{Model: model}, len(w.entries) > 1 // alone, a model is asked at its own pace
+	}
+	return Lane{}, false
+}
+
+// rest is until when a lane cools off after the decision; zero: it does not.
+func (w *way) rest(f *failure.Failure, d Decision, l Lane, now time.Time) time.Time {
+	old := w.off(l)
+	again := old.Failures
+	if d.Verdict != Retry {
+		again++
+	}
+	after := func(t time.Duration) time.Time { return now.Add(t) }
+	until := f.NotBefore
+	own := time.Time{}
+	switch {
+	case !f.Class.Retryable():
+		own = after(retired)
+	case d.Verdict == Retry && l.Key != "":
+		own = d.NextAt
+	case d.Verdict == Retry:
+	case d.Verdict == Advance:
+		own = after(circuit - time.Duration(w.jitter()*float64(circuit/5))) // no stampede
+	case d.Safe || l.Key != "":
+		own = after(min(w.Policy.Tier2.Backoff(again), circuit))
+	}
+	if until.IsZero() || own.After(until) && d.Verdict != Retry {
+		until = own
+	}
+	return until
+}
+
+// cool stores what the failure means for others, and gives back the probes that it leaves open.
+func (w *way) cool(ctx context.Context, f *failure.Failure, d Decision, l Lane, ok bool, now time.Time) error {
+	s := w.route.State
+	if s == nil {
+		return nil
+	}
+	if err := w.settle(ctx, false); err != nil || !ok {
+		return err
+	}
+	until := w.rest(f, d, l, now)
+	if !until.After(now) {
+		return nil
+	}
+	c := CoolOff{Lane: l, Candidate: Candidate{Provider: w.entries[w.cur.entry].Provider}, Reason: f.Class,
+		Until: until, Failures: w.off(l).Failures}
+	if d.Verdict != Retry {
+		c.Failures++
+	}
+	if l.Model != "" {
+		c.Model = w.entries[w.cur.entry].Model
+	}
+	if l.Key != "" {
+		c.Key = w.entries[w.cur.entry].Keys[w.cur.key].Label
+	}
+	if err := s.CoolOff(ctx, c); err != nil {
+		return err
+	}
+	return w.read(ctx)
+}
+
+// read asks what cools off.
+func (w *way) read(ctx context.Context) (err error) {
+	if w.route.State != nil {
+		w.offs, err = w.route.State.CoolOffs(ctx)
+	}
+	return err
+}
+
+// off returns what is known of a lane.
+func (w *way) off(l Lane) CoolOff {
+	for _, c := range w.offs {
+		if c.Lane == l {
+			return c
+		}
+	}
+	return CoolOff{Lane: l}
+}
+
+// ready says when the candidate may be asked, whether somebody tries it just now, and which
+// of its lanes have cooled off and wait for a first request.
+func (w *way) ready(entry, key int, now time.Time) (until time.Time, busy bool, over []CoolOff) {
+	e := &w.entries[entry]
+	hash, model := e.Keys[key].Hash, e.Name()
+	for _, c := range w.offs {
+		switch {
+		case c.Lane.Key == "" && (c.Lane.Model != model || len(w.entries) == 1),
+			c.Lane.Key != "" && c.Lane.Key != hash,
+			c.Lane.Model != "" && c.Lane.Model != model:
+			continue
+		}
+		over = append(over, c)
+		busy = busy || c.Probed.After(now)
+		if c.Until.After(until) {
+			until = c.Until
+		}
+	}
+	return until, busy, over
+}
+
+// probe takes the probes that the candidate needs.
+func (w *way) probe(ctx context.Context, c *candidate, now time.Time) (bool, error) {
+	if len(c.lanes) == 0 {
+		return true, nil
+	}
+	ok, err := w.route.State.Probe(ctx, c.lanes, now.Add(probeFor))
+	for _, l := range c.lanes {
+		c.probing = c.probing || l.Lane.Key == ""
+	}
+	return ok, err
+}
+
+// settle gives back the probes, once.
+func (w *way) settle(ctx context.Context, answered bool) error {
+	lanes := w.cur.lanes
+	if w.cur.lanes = nil; len(lanes) == 0 {
+		return nil
+	}
+	return w.route.State.Settle(ctx, lanes, answered)
+}

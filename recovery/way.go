@@ -1,0 +1,399 @@
+package recovery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/reprise-run/reprise/failure"
+	"github.com/reprise-run/reprise/llm"
+	"github.com/reprise-run/reprise/llm/replay"
+)
+
+// grace is what the last candidate of a chain gets on top of each of its watchdogs.
+const grace = 60 * time.Second
+
+// way is one step's walk over the route: who was asked, who is left, and what it has cost.
+type way struct {
+	*Plan
+	route   *Route
+	req     *llm.Request // as the caller made it, or as it was made shorter
+	entries []Entry
+	order   []int // the entries that are left, the next one first
+	loose   bool  // an estimate of a request's size keeps nobody away any more
+
+	cur     candidate
+	verdict Verdict         // that led to cur
+	asked   map[Lane]bool   // keys that cur's verdict Rotate has left behind, by model
+	refused map[string]bool // keys that are out for this step, by hash
+	offs    []CoolOff       // as last read
+
+	budget   Budget
+	failures []*failure.Failure
+	outcomes []Outcome // of those who were asked
+	skipped  []Outcome // of those who were not
+	told     int       // how many of skipped were told of
+}
+
+// walk begins a step.
+func (p *Plan) walk(req *llm.Request) *way {
+	w := &way{Plan: p, route: p.Route, req: req, asked: map[Lane]bool{}, refused: map[string]bool{}}
+	if w.Bound == nil {
+		w.Bound = new(Bound)
+	}
+	w.budget.CanCompact = p.Compact != nil
+	w.renew()
+	for i := range w.entries {
+		if w.entries[i].Name() == w.route.stay {
+			w.order = slices.Insert(w.order, 0, i)
+		} else {
+			w.order = append(w.order, i)
+		}
+	}
+	return w
+}
+
+// renew reads the entries and their keys.
+func (w *way) renew() {
+	w.entries = w.route.Entries()
+	if w.route.NoFallback {
+		w.entries = w.entries[:1]
+	}
+}
+
+// next says who is asked now, with the request as they may be told it. It waits as long as
+// tier 1 may where everybody cools off for that long; else it says until when.
+func (w *way) next(ctx context.Context) (llm.Provider, *llm.Request, *Stopped) {
+	for left := w.Policy.Tier1.Cap; ; {
+		if w.Bound.Sent >= w.Policy.MaxRequests {
+			return nil, nil, w.stopped(failure.NewLocal("request_bound", Rules[RuleBound]), RuleBound)
+		}
+		now := time.Now()
+		err := w.read(ctx)
+		p := w.pick(now)
+		took := false
+		if err == nil && (p.ok || p.forced(w)) {
+			took, err = w.probe(ctx, &p.candidate, now)
+		}
+		switch wait := p.at.Sub(now); {
+		case err != nil:
+			return nil, nil, w.stopped(w.failure(ctx, fmt.Errorf("%w: read what cools off: %w", replay.ErrOurs, err), llm.NeverSent), RuleNoWay)
+		case took || p.forced(w):
+			provider, req := w.choose(p.candidate, now)
+			return provider, req, nil
+		case p.ok: // somebody else was first
+			continue
+		case p.at.IsZero() && !w.loose:
+			w.loose = true
+			continue
+		case p.at.IsZero():
+			return nil, nil, w.stopped(w.unaskable(), RuleNoWay)
+		case !w.route.begun && !p.probed, wait > left:
+			return nil, nil, w.stopped(w.cooling(p), RuleCooling)
+		default:
+			wait += time.Duration(w.jitter() * float64(min(wait, probePoll))) // a reset is no stampede
+			left -= wait
+			if !sleep(ctx, now.Add(wait)) {
+				return nil, nil, w.stopped(w.failure(ctx, nil, 0), RuleCancelled)
+			}
+		}
+	}
+}
+
+// choose makes the candidate the one that is asked, and tells of it.
+func (w *way) choose(c candidate, now time.Time) (llm.Provider, *llm.Request) {
+	r, e := w.route, &w.entries[c.entry]
+	w.cur = c
+	w.drop(c.entry)
+	w.order = slices.Insert(w.order, 0, c.entry)
+	choice := Choice{Candidate: w.name(c.entry, c.key), Skipped: slices.Clone(w.skipped[w.told:])}
+	w.told = len(w.skipped)
+	if from := w.before(); from != (Candidate{}) && from != choice.Candidate {
+		choice.Switched = &Switch{From: from, Reason: w.reason(from)}
+	}
+	r.begun, r.chosen = true, choice.Candidate
+	w.Trace.Chosen(choice)
+	provider := e.Keys[c.key].Provider
+	if len(w.entries) > 1 && !w.another(now, Lane{}) {
+		if p, ok := provider.(llm.Patient); ok {
+			provider = p.WithGrace(grace)
+		}
+	}
+	return provider, w.req.For(e.Provider, e.Model)
+}
+
+// before is who was asked before, in this run or for the session's last reply; zero: nobody
+// that a switch could be told from.
+func (w *way) before() Candidate {
+	if w.route.begun {
+		return w.route.chosen
+	}
+	for i := range w.entries {
+		if e := &w.entries[i]; e.Name() == w.route.Last && i != w.cur.entry {
+			return w.name(i, -1)
+		}
+	}
+	if w.route.Last == "" && w.cur.entry != 0 {
+		return w.name(0, -1)
+	}
+	return Candidate{}
+}
+
+// reason says why the candidate is not asked any more.
+func (w *way) reason(from Candidate) string {
+	if n := len(w.failures); n > 0 {
+		return w.failures[n-1].Class.String()
+	}
+	for _, o := range w.skipped {
+		if o.Provider == from.Provider && o.Model == from.Model && (from.Key == "" || o.Key == from.Key) {
+			return o.Skipped
+		}
+	}
+	return Recovered
+}
+
+// sent counts a request that has left.
+func (w *way) sent() {
+	w.Bound.Sent++
+	if w.verdict != Rotate {
+		w.budget.Attempts++
+	}
+}
+
+// terms are the plan's; where a probe is under way, the first event ends it.
+func (w *way) terms(ctx context.Context) replay.Terms {
+	t := w.Terms
+	if len(w.cur.lanes) > 0 {
+		t.Begun = func() error { return w.settle(ctx, true) }
+	}
+	return t
+}
+
+// reply ends the step well.
+func (w *way) reply(attempt string, out llm.Output) Reply {
+	e := &w.entries[w.cur.entry]
+	w.route.stay = e.Name()
+	r := Reply{Attempt: attempt, Output: out, Provider: e.Provider}
+	if w.cur.entry == 0 {
+		return r
+	}
+	head := w.name(0, -1)
+	for _, o := range slices.Concat(w.skipped, w.outcomes) {
+		if o.Provider == head.Provider && o.Model == head.Model {
+			w.route.why = o.Failed + o.Skipped
+		}
+	}
+	r.Instead = &Switch{From: head, Reason: w.route.why}
+	return r
+}
+
+// decide asks for both verdicts about the attempt that has just failed, and lets rest what the
+// failure speaks against.
+func (w *way) decide(ctx context.Context, f *failure.Failure, e replay.Evidence) (Decision, error) {
+	now, c := time.Now(), w.name(w.cur.entry, w.cur.key)
+	w.failures = append(w.failures, f)
+	w.outcomes = append(w.outcomes, Outcome{Candidate: c, Failed: f.Class.String(), Until: f.NotBefore, Message: f.Message})
+	lane, ok := w.lane(f)
+	entry := &w.entries[w.cur.entry]
+	hash := entry.Keys[w.cur.key].Hash
+	if rotates(f) {
+		w.asked[Lane{hash, entry.Name()}] = true
+		w.refused[hash] = w.refused[hash] || f.Class != failure.RateLimited && hash != ""
+		w.renew() // the key may have been replaced
+	}
+	after := context.WithoutCancel(ctx)
+	err := w.read(after)
+	b := &w.budget
+	b.Requests, b.Jitter, b.Cancelled = w.Bound.Sent, w.jitter(), ctx.Err() != nil
+	b.MoreKeys = w.rotation(now) >= 0
+	b.MoreModels = w.another(now, lane)
+	b.Probe = w.cur.probing
+	b.Ready = w.soonest(f, now)
+	b.Earlier = slices.ContainsFunc(w.failures, func(f *failure.Failure) bool { return f.Retryable && f.Class.Retryable() })
+	d := Decide(f, e, w.Policy, *b, now)
+	return d, errors.Join(err, w.cool(after, f, d, lane, ok, now))
+}
+
+// rotation returns another key of the entry that may be asked now, or -1.
+func (w *way) rotation(now time.Time) int {
+	e := &w.entries[w.cur.entry]
+	for _, k := range w.candidates(w.cur.entry, -1) {
+		until, busy, _ := w.ready(w.cur.entry, k, now)
+		if !w.asked[Lane{e.Keys[k].Hash, e.Name()}] && !busy && !until.After(now) {
+			return k
+		}
+	}
+	return -1
+}
+
+// another reports whether another entry may be asked now, without the lane that is about to
+// cool off.
+func (w *way) another(now time.Time, without Lane) bool {
+	for _, i := range w.order {
+		e := &w.entries[i]
+		if i == w.cur.entry || w.cannot(i) != "" {
+			continue
+		}
+		for _, k := range w.candidates(i, -1) {
+			until, busy, _ := w.ready(i, k, now)
+			out := without.Key != "" && without.Model == "" && without.Key == e.Keys[k].Hash
+			if !out && !busy && !until.After(now) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// soonest is when the first of the entry's keys may be asked again; zero: when the failure's
+// own time has come.
+func (w *way) soonest(f *failure.Failure, now time.Time) (at time.Time) {
+	for _, k := range w.candidates(w.cur.entry, -1) {
+		until, _, _ := w.ready(w.cur.entry, k, now)
+		if k == w.cur.key && f.NotBefore.After(until) {
+			until = f.NotBefore
+		}
+		if until.Before(now) {
+			until = now
+		}
+		if at.IsZero() || until.Before(at) {
+			at = until
+		}
+	}
+	return at
+}
+
+// follow carries out the verdict of a discarded attempt, and waits for the next one's time.
+func (w *way) follow(ctx context.Context, d Decision) *Stopped {
+	w.verdict = d.Verdict
+	switch d.Verdict {
+	case Advance:
+		w.drop(w.cur.entry)
+		w.budget.Attempts = 0
+	case Compact:
+		w.budget.CanCompact = false
+		short, err := w.Compact(ctx, Compaction{Request: w.req, Entry: w.entries[w.cur.entry],
+			Failure: w.failures[len(w.failures)-1], Bound: w.Bound})
+		if err != nil {
+			var s *Stopped
+			if errors.As(err, &s) {
+				return s
+			}
+			return w.stopped(w.failure(ctx, fmt.Errorf("%w: compact: %w", replay.ErrOurs, err), llm.NeverSent), RuleCompactOnce)
+		}
+		w.req = short
+	}
+	if !sleep(ctx, d.NextAt) {
+		return w.stopped(w.failure(ctx, nil, 0), RuleCancelled)
+	}
+	return nil
+}
+
+// stopped is the end of a step of which no attempt is left to tell.
+func (w *way) stopped(f *failure.Failure, rule Rule) *Stopped {
+	if f.Class == failure.Cancelled {
+		rule = RuleCancelled
+	}
+	return w.end(f, Decision{Class: f.Class, Rule: rule}, "", llm.Output{})
+}
+
+// end tells how the step ended, and what became of everybody who might have answered. The
+// first error is not hidden by a later one, and the time is that at which the first of them
+// may be asked again.
+func (w *way) end(f *failure.Failure, d Decision, attempt string, out llm.Output) *Stopped {
+	s := &Stopped{Failure: f, Decision: d, Attempt: attempt, Output: out}
+	if len(w.entries) == 1 && len(w.entries[0].Keys) == 1 {
+		return s
+	}
+	if d.Rule == RuleBound {
+		w.unreached()
+	}
+	for _, o := range slices.Concat(w.outcomes, w.skipped) {
+		if o.Skipped != "" && slices.ContainsFunc(w.outcomes, func(a Outcome) bool { return a.Candidate == o.Candidate }) {
+			continue
+		}
+		if n := len(s.Tried); n == 0 || s.Tried[n-1].Candidate != o.Candidate || s.Tried[n-1].Failed != o.Failed {
+			s.Tried = append(s.Tried, o)
+		}
+	}
+	if d.Safe && (d.Eligible || rotates(f) || advances(f)) {
+		for _, first := range w.failures {
+			if d.Verdict != HandOver || first.Retryable && first.Class.Retryable() {
+				s.Failure = first
+				break
+			}
+		}
+	}
+	if at := w.earliest(time.Now()); w.route.State != nil && s.Failure.Retryable && !at.Equal(s.Failure.NotBefore) {
+		c := *s.Failure
+		c.NotBefore, c.Hint = at, "cool_off"
+		s.Failure = &c
+	}
+	return s
+}
+
+// unreached lists whom the step's bound left no request for.
+func (w *way) unreached() {
+	for _, i := range w.order {
+		for k := range w.entries[i].Keys {
+			c := w.name(i, k)
+			told := func(o Outcome) bool { return o.Candidate == c }
+			if !slices.ContainsFunc(w.outcomes, told) && !slices.ContainsFunc(w.skipped, told) {
+				w.skip(i, k, SkipNotReached, time.Time{})
+			}
+		}
+	}
+}
+
+// earliest is when the first of all candidates may be asked; zero: now.
+func (w *way) earliest(now time.Time) (at time.Time) {
+	for i := range w.entries {
+		if w.cannot(i) != "" {
+			continue
+		}
+		for _, k := range w.candidates(i, -1) {
+			until, _, _ := w.ready(i, k, now)
+			if !until.After(now) {
+				return time.Time{}
+			}
+			if at.IsZero() || until.Before(at) {
+				at = until
+			}
+		}
+	}
+	return at
+}
+
+// unaskable is the failure of a step that nobody can take.
+func (w *way) unaskable() *failure.Failure {
+	var said []string
+	for i := range w.entries {
+		for k := range w.entries[i].Keys {
+			if err := w.entries[i].Keys[k].Err; err != nil {
+				return err
+			}
+		}
+	}
+	for _, o := range w.skipped {
+		said = append(said, o.String())
+	}
+	return failure.NewLocal("no_candidate", "Nobody can take this request: "+strings.Join(said, "; ")+".")
+}
+
+// cooling is the failure of a step in which everybody cools off: nothing was sent.
+func (w *way) cooling(p pick) *failure.Failure {
+	e := &w.entries[p.entry]
+	f := &failure.Failure{Class: failure.RateLimited, Provider: e.Provider, Model: e.Model, Phase: failure.PhaseOpen,
+		Delivered: llm.NeverSent, NotBefore: p.at, Hint: "cool_off", Rule: "cooling_off", Source: "our own record of earlier failures",
+		Message: "Nothing was sent: everything that could answer cools off after earlier failures."}
+	for _, c := range p.lanes {
+		if c.Until.Equal(p.at) {
+			f.Class = c.Reason
+		}
+	}
+	f.Retryable = f.Class.Retryable()
+	return f
+}
