@@ -5,86 +5,46 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/reprise-run/reprise/provider/rehearsal"
 )
 
+var only = flag.String("scenario", "", "run the page's scenarios whose name matches this `regexp`")
+
 // chromium is where Debian's package of that name puts the browser.
 const chromium = "/usr/bin/chromium"
 
-// browserTime bounds the whole browser part.
-const browserTime = 5 * time.Minute
+// browserTime bounds the whole browser part, also on a machine that is busy with other tests.
+const browserTime = 10 * time.Minute
 
-// hostile is text that a page must show and never obey.
-const hostile = "<script>globalThis.pwned = 1</script><img src=\"http://192.0.2.1/a.png\" onerror=\"globalThis.pwned = 2\">\n\n" +
-	"![remote](http://192.0.2.1/b.png) [a](javascript:globalThis.pwned=3) [b](data:text/html,<script>1</script>) [c](//192.0.2.1/d)\n\n" +
-	"<iframe src=\"http://192.0.2.1/\"></iframe> <a href=\"javascript:globalThis.pwned=4\">d</a> <style>*{display:none}</style>\n\n" +
-	"| a | b |\n|---|---|\n| <svg onload=globalThis.pwned=5> | [e](vbscript:x) |\n\n```html\n<script>globalThis.pwned = 6</script>\n```\n\n"
-
-// TestPage runs browser/scenarios.mjs, one subtest a scenario: rows f1, f2, f8, f10, f14, f25,
-// f26 and f29 of the page's behaviour, each with an accessibility check of the state it reaches.
+// TestPage runs browser/scenarios/*.mjs, one subtest a scenario. A scenario brings its scripts
+// and its server's settings along; what it needs of this process it asks the stage for.
 func TestPage(t *testing.T) {
-	for path, what := range map[string]string{chromium: "There is no browser", "browser/node_modules/playwright-core": "The browser's driver is missing"} {
-		if _, err := os.Stat(path); err != nil {
-			t.Fatalf("%s (%v): `make test` installs it.", what, err)
-		}
-	}
-	texts := map[string]string{}
-	for name, n := range map[string]int{"steady": 60, "hang": 30, "long": 120, "first": 10, "second": 10, "recovers": 40, "broken": 30} {
-		texts[name] = strings.TrimSpace(tokens(name, n))
-	}
-	var (
-		refusal = rehearsal.Take{{Do: rehearsal.Status, Fault: &rehearsal.Fault{Kind: rehearsal.Unavailable, Status: 503}}}
-		later   = rehearsal.Take{{Do: rehearsal.Status, Fault: &rehearsal.Fault{Kind: rehearsal.RateLimited, Wait: rehearsal.Duration(25 * time.Second)}}}
-		hang    = rehearsal.Take{say(texts["hang"]), {Do: rehearsal.Stall}}
-	)
-	scripts := []rehearsal.Script{
-		script("steady", 20*time.Millisecond, rehearsal.Take{say(texts["steady"])}),
-		script("hang", time.Millisecond, hang),
-		script("hang-too", time.Millisecond, hang),
-		script("hang-keys", time.Millisecond, hang),
-		script("hang-tabs", time.Millisecond, hang),
-		script("hang-restart", time.Millisecond, hang),
-		script("busy", 0, later),
-		script("long", 40*time.Millisecond, rehearsal.Take{say(texts["long"])}),
-		script("twice", time.Millisecond, rehearsal.Take{say(texts["first"])}, rehearsal.Take{say(texts["second"])}),
-		script("recovers", 10*time.Millisecond, refusal, rehearsal.Take{say(texts["recovers"])}),
-		script("broken", time.Millisecond, rehearsal.Take{say(texts["broken"]), broken}, rehearsal.Take{say("never")}),
-		script("hostile", time.Millisecond, rehearsal.Take{say(hostile)}),
-	}
-	up := newUpstream(t, scripts...)
-	names := []string{"tool-fast"}
-	for _, s := range scripts {
-		names = append(names, s.Name)
-	}
-	s := serve(t, fmt.Sprintf("providers:\n  up: {dialect: responses, base_url: %s/v1, models: [%s]}\n%s", up.URL, strings.Join(names, ", "), everyRetry))
-
-	restart := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { s.restartThere() }))
-	defer restart.Close()
-	input, err := json.Marshal(map[string]any{
-		"link": s.link, "upstream": up.URL, "restart": restart.URL, "texts": texts, "executablePath": chromium,
-	})
+	g := &stage{t: t}
+	ctx, cancel := context.WithTimeout(t.Context(), browserTime)
+	defer cancel()
+	node := browser(t, ctx, "browser/run.mjs", map[string]any{"stage": g.open(), "only": *only})
+	var stderr bytes.Buffer
+	node.Stderr = &stderr
+	stdout, err := node.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), browserTime)
-	defer cancel()
-	node := exec.CommandContext(ctx, "node", "browser/scenarios.mjs", string(input))
-	node.WaitDelay = 10 * time.Second
-	node.Env = append(os.Environ(), "HOME="+t.TempDir())
-	var stderr bytes.Buffer
-	node.Stderr = &stderr
-	out, err := node.Output()
+	if err := node.Start(); err != nil {
+		t.Fatal(err)
+	}
 	ran := 0
-	lines := bufio.NewScanner(bytes.NewReader(out))
+	lines := bufio.NewScanner(stdout)
 	lines.Buffer(nil, 10<<20)
 	for lines.Scan() {
 		var r struct {
@@ -103,7 +63,118 @@ func TestPage(t *testing.T) {
 			}
 		})
 	}
-	if err != nil || ran == 0 {
+	if err := node.Wait(); err != nil || ran == 0 {
 		t.Errorf("%d scenarios, then %v: %s", ran, err, stderr.String())
 	}
+}
+
+// browser is a script that drives a browser: its input is its argument.
+func browser(t *testing.T, ctx context.Context, script string, input map[string]any) *exec.Cmd {
+	t.Helper()
+	for path, what := range map[string]string{chromium: "There is no browser", "browser/node_modules/playwright-core": "The browser's driver is missing"} {
+		if _, err := os.Stat(path); err != nil {
+			t.Fatalf("%s (%v): `make test` installs it.", what, err)
+		}
+	}
+	input["executablePath"] = chromium
+	argument, err := json.Marshal(input)
+	if err != nil {
+		t.Fatal(err)
+	}
+	node := exec.CommandContext(ctx, "node", script, string(argument))
+	node.WaitDelay = 10 * time.Second
+	node.Env = append(os.Environ(), "HOME="+t.TempDir())
+	return node
+}
+
+// stage is what the scenarios ask for over HTTP: an upstream that plays their scripts, and
+// servers, each the whole binary with a data folder of its own.
+type stage struct {
+	t *testing.T
+
+	mu      sync.Mutex
+	up      *upstream
+	models  []string
+	servers []*server
+}
+
+// place says where a server is.
+type place struct {
+	ID   int    `json:"id"`
+	Link string `json:"link"` // launch link
+	Base string `json:"base"`
+	Home string `json:"home"`
+}
+
+func (g *stage) open() (url string) {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /upstream", act(g.play))
+	mux.HandleFunc("POST /serve", act(g.serve))
+	mux.HandleFunc("POST /kill", act(g.on(func(s *server) { s.proc.kill() })))
+	mux.HandleFunc("POST /start", act(g.on(func(s *server) { s.listen(strings.TrimPrefix(s.Base, "http://")) })))
+	mux.HandleFunc("POST /reprise", act(g.run))
+	h := httptest.NewServer(mux)
+	g.t.Cleanup(h.Close)
+	return h.URL
+}
+
+// act answers a request with what f makes of its body.
+func act[In, Out any](f func(In) Out) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		var in In
+		if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		// Whoever asked is gone if this fails, and says so.
+		_ = json.NewEncoder(w).Encode(f(in))
+	}
+}
+
+// play starts the upstream. models are scripts that every upstream has, to be listed too.
+func (g *stage) play(in struct {
+	Scripts []rehearsal.Script
+	Models  []string
+}) string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.up, g.models = newUpstream(g.t, in.Scripts...), in.Models
+	for _, s := range in.Scripts {
+		g.models = append(g.models, s.Name)
+	}
+	return g.up.URL
+}
+
+func (g *stage) serve(in struct{ Config string }) place {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	s := serve(g.t, fmt.Sprintf("providers:\n  up: {dialect: responses, base_url: %s/v1, models: [%s]}\n%s", g.up.URL, strings.Join(g.models, ", "), in.Config))
+	g.servers = append(g.servers, s)
+	return place{len(g.servers) - 1, s.link, s.Base, s.home}
+}
+
+func (g *stage) server(id int) *server {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.servers[id]
+}
+
+// on does something to a server, which stays where it was.
+func (g *stage) on(f func(*server)) func(struct{ ID int }) struct{} {
+	return func(in struct{ ID int }) struct{} { f(g.server(in.ID)); return struct{}{} }
+}
+
+type said struct {
+	Code   int    `json:"code"`
+	Stdout string `json:"stdout"`
+	Stderr string `json:"stderr"`
+}
+
+// run runs a verb of the command line beside a server.
+func (g *stage) run(in struct {
+	ID   int
+	Args []string
+}) (out said) {
+	out.Code, out.Stdout, out.Stderr = reprise(g.t, g.server(in.ID).home, in.Args...)
+	return out
 }

@@ -71,6 +71,7 @@ export class EventStream {
 
   #begin(): void {
     this.#close();
+    if (document.visibilityState === 'hidden') this.#letGoLater(); // a tab may be hidden from the start
     this.#options.onLink(this.#lostAt > 0 ? { kind: 'lost', since: this.#lostAt, next: 0 } : { kind: 'connecting' });
     void this.#read();
   }
@@ -135,6 +136,11 @@ export class EventStream {
     this.#options.onLink({ kind: 'lost', since: this.#lostAt, next: now + wait });
   }
 
+  #letGoLater(): void {
+    clearTimeout(this.#hideTimer);
+    this.#hideTimer = window.setTimeout(() => void this.#letGo(), hiddenFor);
+  }
+
   // The lease is there before the stream goes: in between nobody would be watching.
   async #letGo(): Promise<void> {
     if (this.#session) await this.#lease.hold(this.#session);
@@ -147,7 +153,7 @@ export class EventStream {
     clearTimeout(this.#hideTimer);
     if (!this.#running) return;
     if (document.visibilityState === 'hidden') {
-      this.#hideTimer = window.setTimeout(() => void this.#letGo(), hiddenFor);
+      this.#letGoLater();
     } else if (!this.#abort) {
       this.#begin();
     }

@@ -89,6 +89,12 @@ test('the log is not live', async () => {
   expect(screen.getAllByRole('alert').length).toBe(1);
 });
 
+test('a reply without content says so, and can be regenerated', async () => {
+  await open(snapshot({ session: session({ last_run: run({ state: 'succeeded' }) }), messages: [message(), reply('', { parts: [] })] }));
+  expect(screen.getByText('The reply is empty.')).toBeTruthy();
+  expect(screen.getByRole('button', { name: 'Regenerate' })).toBeTruthy();
+});
+
 test('a failed reply keeps its text and shows both verdicts apart', async () => {
   await open(
     snapshot({ messages: [message(), reply('Part of it', { interrupted: 'stream_interrupted', failure, recovery: shown })] }),

@@ -127,6 +127,20 @@ test('a hidden tab lets go after 15 s, and catches up when it is shown', async (
   expect(requests[1]!.url).toBe('/api/v1/events?session=ses_1&after=i.1');
 });
 
+test('a tab that was never shown lets go as well, also of a stream that came back', async () => {
+  hidden = true;
+  stream.follow('ses_1');
+  const s = await accept();
+  await pass(10_000);
+  await s.end();
+  await pass(1000);
+  await accept();
+  await pass(15_000);
+  expect(requests.length).toBe(2);
+  expect(requests[1]!.signal.aborted).toBe(true);
+  expect(links.at(-1)).toEqual({ kind: 'paused' });
+});
+
 test('a hidden tab counts as a viewer: before it lets go, every 30 s, and until it has a stream again', async () => {
   const post = 'POST /api/v1/sessions/ses_1/viewers';
   const drop = 'DELETE /api/v1/sessions/ses_1/viewers/VIEWER';

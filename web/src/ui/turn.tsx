@@ -55,7 +55,7 @@ function DrawTurn({ store, turn, calls, active, schedule, history, now }: Props)
     <>
       {operator && <Operator message={operator} now={now} />}
       {turn.superseded > 0 && <Superseded store={store} n={turn.superseded} open={history !== null} old={old} now={now} />}
-      {(written.length > 0 || failure || cancelled || cut) && (
+      {(written.length > 0 || failure || cancelled || cut || (over && end)) && (
         <article class="message reply" aria-label={`Reply${end ? `, ${clockTime(end.created_at, now)}` : ''}`} tabIndex={-1}>
           <header class="byline">
             <span class="who">Reply</span>
@@ -65,6 +65,7 @@ function DrawTurn({ store, turn, calls, active, schedule, history, now }: Props)
           {steps.map((s) => (
             <Parts key={s.key} parts={s.parts} results={turn.results} calls={calls.filter((c) => c.run_id === s.run && c.step === s.step)} over={over} />
           ))}
+          {over && written.length === 0 && !failure && !cancelled && !cut && <p class="aside">The reply is empty.</p>}
           {over && <Divider cut={cut} run={turn.last ? run : null} end={end} parts={steps.flatMap((s) => s.parts)} now={now} />}
           {over && failure && recovery && (
             <FailureCard store={store} failure={failure} recovery={recovery} message={operator} runId={run?.id ?? end?.run_id ?? ''} last={turn.last} schedule={schedule?.run_id === run?.id ? schedule : undefined} shown={length(steps.at(-1)?.parts)} now={now} />
