@@ -53,7 +53,9 @@ func walk(t *testing.T, nested bool, f func(rel string)) {
 		}
 		rel = filepath.ToSlash(rel)
 		if !d.IsDir() {
-			f(rel)
+			if d.Type().IsRegular() { // a link leads out of the tree
+				f(rel)
+			}
 			return nil
 		}
 		name := d.Name()
