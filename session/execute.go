@@ -75,6 +75,10 @@ func (x *execution) work(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	var retry Retry
+	if err := x.m.store.View(ctx, func(tx ReadTx) (err error) { retry, err = x.m.retry(tx); return err }); err != nil {
+		return err
+	}
 	run := agent.Run{
 		Scope:   llm.Scope{Session: string(x.run.SessionID), Run: string(x.run.ID), Lineage: llm.LineageMain, Generation: x.run.Generation},
 		Ledger:  x,
@@ -82,7 +86,7 @@ func (x *execution) work(ctx context.Context) error {
 		Sink:    func(step int) replay.Sink { return sink{x, step} },
 		Journal: x,
 		Plan: recovery.Plan{
-			Route: route, Policy: x.m.cfg.Policy, Trace: x, Jitter: x.m.cfg.Jitter,
+			Route: route, Policy: retry.Policy, Trace: x, Jitter: x.m.cfg.Jitter,
 			Terms: replay.Terms{Hold: settings.Hold, Progress: x.progress},
 		},
 		Tools:    x.m.cfg.Tools,
@@ -243,19 +247,21 @@ func (x *execution) ended(tx Tx, run *Run, do Do, f *failure.Failure, stopped *r
 		if row != nil {
 			row.Interrupted = f.Class.String()
 		}
+		retry, err := x.m.retry(tx)
+		if err != nil {
+			return err
+		}
 		run.Failure = failureOf(f)
-		run.Recovery = recoveryOf(f, evidence, x.m.cfg.Policy, now)
+		run.Recovery = recoveryOf(f, evidence, retry.Policy, now)
+		if err := schedule(tx, *run, retry.Policy, now); err != nil {
+			return err
+		}
 		run.Reason = f.Message
 		if row == nil {
 			row = x.message(RoleReply, x.attempt.Evidence.Scope.Step, []llm.Part{})
 		}
 	}
 	run.EndedAt = At(now)
-	if run.State == Failed {
-		if err := x.m.schedule(tx, *run, now); err != nil {
-			return err
-		}
-	}
 	if row == nil {
 		return nil
 	}

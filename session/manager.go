@@ -37,8 +37,14 @@ type Config struct {
 	Hold            replay.Hold
 	Policy          recovery.Policy
 	Tools           []agent.Tool
-	// Unattended: the second tier starts a due retry although nobody watches.
-	Unattended bool
+	// Unattended: the second tier starts a due retry although nobody watches. Ask: it starts
+	// none, each waits for the operator's click.
+	Unattended, Ask bool
+	// Override says what Policy, Unattended and Ask become by the settings that were changed
+	// while a server worked (Manager.Override); nil: they stay.
+	Override func(set map[string]string) Retry
+	// Network says whether a retry can reach anybody; nil: it is taken to be there.
+	Network Network
 	// Passing: this process ends with its one task. A retry that waits in a session that nobody
 	// watches here is left to the next one.
 	Passing bool
@@ -77,18 +83,20 @@ type Manager struct {
 	owner  string
 	hub    *hub
 
-	accept context.Context // new requests; done first
-	work   context.Context // runs
-	stop   context.CancelFunc
-	halt   context.CancelCauseFunc
-	loops  sync.WaitGroup
-	runs   sync.WaitGroup
-	wake   chan struct{} // the dispatcher has something to look at
-	relay  chan struct{} // the outbox has something
-	counts chan struct{} // the number of runs has changed
-	outbox outbox        // the relay's
-	quiet  chan struct{} // a run has ended
-	clock  chan struct{} // a schedule, or who watches, has changed
+	accept  context.Context // new requests; done first
+	work    context.Context // runs
+	stop    context.CancelFunc
+	halt    context.CancelCauseFunc
+	loops   sync.WaitGroup
+	runs    sync.WaitGroup
+	wake    chan struct{} // the dispatcher has something to look at
+	relay   chan struct{} // the outbox has something
+	counts  chan struct{} // the number of runs has changed
+	outbox  outbox        // the relay's
+	quiet   chan struct{} // a run has ended
+	clock   chan struct{} // a schedule, who watches, or the network has changed
+	look    chan struct{} // somebody wants to know of the network
+	lookout lookout
 
 	mu     sync.Mutex
 	active map[RunID]context.CancelCauseFunc
@@ -120,6 +128,7 @@ func New(ctx context.Context, store Store, log Log, models Models, cfg Config) (
 		counts: make(chan struct{}, 1),
 		quiet:  make(chan struct{}, 1),
 		clock:  make(chan struct{}, 1),
+		look:   make(chan struct{}, 1),
 		active: map[RunID]context.CancelCauseFunc{},
 	}
 	m.accept, m.stop = context.WithCancel(context.Background())
@@ -140,6 +149,9 @@ func New(ctx context.Context, store Store, log Log, models Models, cfg Config) (
 	m.loop(m.dispatchLoop)
 	m.loop(m.announceLoop)
 	m.loop(m.scheduleLoop)
+	if cfg.Network != nil {
+		m.loop(m.lookoutLoop)
+	}
 	kick(m.relay)
 	kick(m.wake)
 	return m, nil

@@ -52,8 +52,9 @@ type Store interface {
 type ReadTx interface {
 	// Session reads a session with its derived State, LastRun and Schedule.
 	Session(id ID) (Session, error)
-	// Sessions lists sessions by last change, newest first.
-	Sessions(archived bool, limit int) ([]Session, error)
+	// Sessions lists the sessions that have changed after a time (0: all) by last change, newest
+	// first.
+	Sessions(archived bool, after Time, limit int) ([]Session, error)
 
 	// Message reads one message with its derived fields.
 	Message(id MessageID) (Message, error)

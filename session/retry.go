@@ -7,18 +7,19 @@ import (
 	"time"
 
 	"github.com/reprise-run/reprise/llm/replay"
+	"github.com/reprise-run/reprise/recovery"
 )
 
 // timerActor is who acts when nobody does.
 const timerActor = "timer"
 
 // schedule arms the second tier, or stores why it does not, for a run that has just failed.
-func (m *Manager) schedule(tx Tx, run Run, now time.Time) error {
+func schedule(tx Tx, run Run, p recovery.Policy, now time.Time) error {
 	token, err := tx.NextToken(run.SessionID)
 	if err != nil {
 		return err
 	}
-	return putSchedule(tx, arm(run, m.cfg.Policy, token, now), Schedule{})
+	return putSchedule(tx, arm(run, p, token, now), Schedule{})
 }
 
 // putSchedule stores a schedule in place of an older one and tells of it: whoever watches the
@@ -94,23 +95,22 @@ func (m *Manager) scheduleLoop() {
 
 // passTime moves every waiting schedule along and returns when to look again.
 func (m *Manager) passTime() (again time.Time, err error) {
-	waiting, err := m.Waiting(m.accept)
+	waiting, scenes, err := m.scenes()
 	if err != nil {
 		return again, err
 	}
-	for _, s := range waiting {
-		watched := m.hub.watched(s.SessionID, time.Now())
-		if m.cfg.Passing && !watched {
+	for i, s := range waiting {
+		if m.cfg.Passing && !scenes[i].watched {
 			continue
 		}
-		next, start, at := s.pass(time.Now(), watched, m.cfg.Unattended)
+		next, start, at := s.pass(scenes[i])
 		if !at.IsZero() && (again.IsZero() || at.Before(again)) {
 			again = at
 		}
 		switch {
 		case start:
 			err = m.dispatchRetry(s)
-		case next.State != s.State || next.NextAt != s.NextAt:
+		case next.State != s.State || next.NextAt != s.NextAt || next.HoldReason != s.HoldReason:
 			err = m.update(m.accept, Full, func(tx Tx) error { return putSchedule(tx, next, s) })
 		}
 		if err != nil && !errors.Is(err, ErrLost) { // somebody acted on it first
@@ -118,6 +118,30 @@ func (m *Manager) passTime() (again time.Time, err error) {
 		}
 	}
 	return again, nil
+}
+
+// scenes reads the schedules that wait, each with what decides about it now.
+func (m *Manager) scenes() (waiting []Schedule, scenes []scene, err error) {
+	err = m.store.View(m.accept, func(tx ReadTx) error {
+		scenes = nil
+		if waiting, err = tx.Schedules(ScheduleArmed, ScheduleScheduled, ScheduleHeld); err != nil {
+			return err
+		}
+		retry, err := m.retry(tx)
+		if err != nil {
+			return err
+		}
+		for _, s := range waiting {
+			c := scene{now: time.Now(), retry: retry}
+			c.watched = m.hub.watched(s.SessionID, c.now)
+			if c.network, err = m.networkFor(tx, s, c.now); err != nil {
+				return err
+			}
+			scenes = append(scenes, c)
+		}
+		return nil
+	})
+	return waiting, scenes, err
 }
 
 // dispatchRetry starts a due schedule's run, on the path of the operator's click. What the
@@ -131,6 +155,13 @@ func (m *Manager) dispatchRetry(was Schedule) error {
 		}
 		if s.Schedule == nil || s.Schedule.Token != was.Token || s.Schedule.State != was.State {
 			return ErrLost
+		}
+		retry, err := m.retry(tx)
+		if err != nil {
+			return err
+		}
+		if retry.asks() {
+			return ErrLost // to whoever changed the settings
 		}
 		failed, err := tx.Run(was.RunID)
 		if err != nil {

@@ -14,7 +14,7 @@ type ScheduleState string
 const (
 	ScheduleArmed     ScheduleState = "armed"     // it starts at next_at, which is near
 	ScheduleScheduled ScheduleState = "scheduled" // it starts at next_at, which is far
-	ScheduleHeld      ScheduleState = "held"      // it is due and nobody watches
+	ScheduleHeld      ScheduleState = "held"      // it is due and may not start yet: hold_reason
 	ScheduleCancelled ScheduleState = "cancelled"
 	ScheduleExhausted ScheduleState = "exhausted" // a limit of the operator's is reached
 	ScheduleNever     ScheduleState = "never"     // nothing starts by itself
@@ -32,8 +32,12 @@ const (
 	ChosenByOperator = "operator"
 )
 
-// HoldNobody is the hold reason of a schedule that waits for a viewer.
-const HoldNobody = "nobody_watching"
+// Why a schedule that is due does not start.
+const (
+	HoldAsks    = "asks"            // each retry waits for the operator's click
+	HoldNobody  = "nobody_watching" // until a viewer comes
+	HoldOffline = "offline"         // no provider on another machine can be reached
+)
 
 // What ends a wait before its time: the reason of a cancelled schedule.
 const (
@@ -44,8 +48,9 @@ const (
 )
 
 const (
-	farAway = 90 * time.Second // a time that is shown as a clock, not as a countdown
-	warning = 10 * time.Second // between a viewer's return, or a far time's end, and the start
+	farAway   = 90 * time.Second // a time that is shown as a clock, not as a countdown
+	warning   = 10 * time.Second // between the end of a hold, or of a far time, and the start
+	lookAgain = 10 * time.Second // between two looks at a network that is gone
 )
 
 // Schedule is the second tier's entry of a session: what happened, what will happen and when.
@@ -121,38 +126,88 @@ func (s Schedule) at(next, now time.Time) Schedule {
 	return s
 }
 
-// pass moves a waiting schedule along as time passes and viewers come and go. start: its run
-// is to be dispatched now. It is pure, and asks again at the time that it returns (zero: when
-// a viewer comes).
-func (s Schedule) pass(now time.Time, watched, unattended bool) (next Schedule, start bool, again time.Time) {
+// scene is what decides, besides a schedule itself, what time makes of it.
+type scene struct {
+	now     time.Time
+	watched bool
+	retry   Retry
+	network network
+}
+
+// holds says why a due retry may not start; empty: it may.
+func (c scene) holds() string {
+	switch {
+	case c.retry.asks():
+		return HoldAsks
+	case !c.watched && !c.retry.Unattended:
+		return HoldNobody
+	case c.network == networkGone:
+		return HoldOffline
+	}
+	return ""
+}
+
+// pass moves a waiting schedule along as time passes, viewers come and go, and the network
+// does. start: its run is to be dispatched now. It is pure, and asks again at the time that it
+// returns (zero: when something else has changed).
+func (s Schedule) pass(c scene) (next Schedule, start bool, again time.Time) {
 	due := s.NextAt.Std()
 	switch s.State {
 	case ScheduleHeld:
-		if !watched && !unattended {
-			return s, false, time.Time{}
+		if s.HoldReason == HoldOffline && c.network != networkThere {
+			return s, false, c.now.Add(lookAgain)
 		}
-		s = s.at(now.Add(warning), now)
-		s.State = ScheduleArmed
-		return s, false, s.NextAt.Std()
+		switch why := c.holds(); why {
+		case "":
+			s = s.warn(c.now)
+			return s, false, s.NextAt.Std()
+		case s.HoldReason:
+		default:
+			s = s.hold(why, c.now)
+		}
+		return s, false, time.Time{}
 	case ScheduleScheduled:
-		if due.Sub(now) > warning {
+		if due.Sub(c.now) > warning {
 			return s, false, due.Add(-warning)
 		}
-		s.State, s.UpdatedAt = ScheduleArmed, At(now)
-		if due.Before(now) { // nobody was there to see it coming
-			s = s.at(now.Add(warning), now)
-			s.State = ScheduleArmed
+		s.State, s.UpdatedAt = ScheduleArmed, At(c.now)
+		if due.Before(c.now) { // nobody was there to see it coming
+			s = s.warn(c.now)
 		}
 		return s, false, s.NextAt.Std()
 	case ScheduleArmed:
-		switch {
-		case now.Before(due):
+		if c.now.Before(due) {
 			return s, false, due
-		case watched || unattended:
-			return s, true, time.Time{}
 		}
-		s.State, s.HoldReason, s.UpdatedAt = ScheduleHeld, HoldNobody, At(now)
-		return s, false, time.Time{}
+		why := c.holds()
+		switch {
+		case why != "":
+			return s.hold(why, c.now), false, time.Time{}
+		case c.network == networkUnknown:
+			return s, false, time.Time{} // the look at it comes back
+		}
+		return s, true, time.Time{}
 	}
 	return s, false, time.Time{}
+}
+
+// warn arms a schedule so that whoever looks sees it coming.
+func (s Schedule) warn(now time.Time) Schedule {
+	s = s.at(now.Add(warning), now)
+	s.State = ScheduleArmed
+	return s
+}
+
+func (s Schedule) hold(why string, now time.Time) Schedule {
+	s.State, s.HoldReason, s.UpdatedAt = ScheduleHeld, why, At(now)
+	return s
+}
+
+// asksNetwork reports whether what happens next depends on the network: the failure may have
+// been one of the way to the provider, and nothing else stands between it and a new request.
+func (s Schedule) asksNetwork(now time.Time) bool {
+	if s.RetryClass != failure.Network && s.RetryClass != failure.Timeout {
+		return false
+	}
+	return s.State == ScheduleHeld && s.HoldReason == HoldOffline || s.State == ScheduleArmed && !now.Before(s.NextAt.Std())
 }

@@ -96,7 +96,8 @@ func TestPass(t *testing.T) {
 		"ten seconds before":         {far, 50*time.Minute - 10*time.Second, true, false, ScheduleArmed, false, 50 * time.Minute, 50 * time.Minute},
 		"far, found late":            {far, time.Hour, true, false, ScheduleArmed, false, time.Hour + 10*time.Second, time.Hour + 10*time.Second},
 	} {
-		next, start, again := c.s.pass(noon.Add(c.after), c.watched, c.always)
+		next, start, again := c.s.pass(scene{now: noon.Add(c.after), watched: c.watched,
+			retry: Retry{Policy: recovery.DefaultPolicy(), Unattended: c.always}, network: networkThere})
 		at := time.Duration(0)
 		if !again.IsZero() {
 			at = again.Sub(noon)
@@ -111,8 +112,74 @@ func TestPass(t *testing.T) {
 	for _, state := range []ScheduleState{ScheduleCancelled, ScheduleExhausted, ScheduleNever} {
 		s := armed
 		s.State = state
-		if next, start, _ := s.pass(noon.Add(time.Hour), true, true); start || next != s {
+		if next, start, _ := s.pass(scene{now: noon.Add(time.Hour), watched: true, retry: Retry{Policy: recovery.DefaultPolicy(), Unattended: true}}); start || next != s {
 			t.Errorf("%s: something happened", state)
 		}
+	}
+}
+
+// K-119, K-124 and the holds of the page: each hold ends in 10 seconds of warning, and gives
+// way to another reason without one.
+func TestPassHolds(t *testing.T) {
+	armed := arm(failedRun(1, 0, true), recovery.DefaultPolicy(), 5, noon) // due in 2 s
+	armed.RetryClass = failure.Network
+	held := func(why string) Schedule { return armed.hold(why, noon) }
+	plain := Retry{Policy: recovery.DefaultPolicy()}
+	asks, off := plain, plain
+	asks.Ask, asks.Unattended = true, true
+	off.Policy.HandOver = false
+	for name, c := range map[string]struct {
+		s     Schedule
+		scene scene
+		want  ScheduleState
+		why   string
+		start bool
+		again time.Duration // since the scene; 0: none
+	}{
+		"ask before every retry":         {armed, scene{watched: true, retry: asks, network: networkThere}, ScheduleHeld, HoldAsks, false, 0},
+		"switched off while it waited":   {armed, scene{watched: true, retry: off, network: networkThere}, ScheduleHeld, HoldAsks, false, 0},
+		"it asks on":                     {held(HoldAsks), scene{watched: true, retry: asks, network: networkThere}, ScheduleHeld, HoldAsks, false, 0},
+		"it asks no more":                {held(HoldAsks), scene{watched: true, retry: plain, network: networkThere}, ScheduleArmed, "", false, warning},
+		"it asks no more, and nobody is": {held(HoldAsks), scene{retry: plain, network: networkThere}, ScheduleHeld, HoldNobody, false, 0},
+		"somebody comes, and it asks":    {held(HoldNobody), scene{watched: true, retry: asks, network: networkThere}, ScheduleHeld, HoldAsks, false, 0},
+		"the network is not known":       {armed, scene{watched: true, retry: plain}, ScheduleArmed, "", false, 0},
+		"the network is gone":            {armed, scene{watched: true, retry: plain, network: networkGone}, ScheduleHeld, HoldOffline, false, 0},
+		"gone, and nobody watches":       {armed, scene{retry: plain, network: networkGone}, ScheduleHeld, HoldNobody, false, 0},
+		"still gone":                     {held(HoldOffline), scene{watched: true, retry: plain, network: networkGone}, ScheduleHeld, HoldOffline, false, lookAgain},
+		"gone and not looked at lately":  {held(HoldOffline), scene{watched: true, retry: plain}, ScheduleHeld, HoldOffline, false, lookAgain},
+		"gone, and everybody left":       {held(HoldOffline), scene{retry: plain, network: networkGone}, ScheduleHeld, HoldOffline, false, lookAgain},
+		"back":                           {held(HoldOffline), scene{watched: true, retry: plain, network: networkThere}, ScheduleArmed, "", false, warning},
+		"back, and nobody watches":       {held(HoldOffline), scene{retry: plain, network: networkThere}, ScheduleHeld, HoldNobody, false, 0},
+		"there":                          {armed, scene{watched: true, retry: plain, network: networkThere}, ScheduleArmed, "", true, 0},
+	} {
+		c.scene.now = noon.Add(time.Minute)
+		next, start, again := c.s.pass(c.scene)
+		at := time.Duration(0)
+		if !again.IsZero() {
+			at = again.Sub(c.scene.now)
+		}
+		if next.State != c.want || next.HoldReason != c.why || start != c.start || at != c.again || next.Token != c.s.Token {
+			t.Errorf("%s: %s %q, start %v, again %v", name, next.State, next.HoldReason, start, at)
+		}
+		if next.State == ScheduleArmed && c.s.State == ScheduleHeld && next.NextAt.Std().Sub(c.scene.now) != warning {
+			t.Errorf("%s: %v of warning", name, next.NextAt.Std().Sub(c.scene.now))
+		}
+	}
+}
+
+// Only a failure that may be one of the way there asks for the network, and only when all else
+// lets it start.
+func TestAsksNetwork(t *testing.T) {
+	s := arm(failedRun(1, 0, true), recovery.DefaultPolicy(), 5, noon)
+	due := s.NextAt.Std()
+	for _, class := range failure.Classes() {
+		s.RetryClass = class
+		if got, want := s.asksNetwork(due), class == failure.Network || class == failure.Timeout; got != want {
+			t.Errorf("%s: %v", class, got)
+		}
+	}
+	s.RetryClass = failure.Network
+	if s.asksNetwork(due.Add(-time.Millisecond)) || s.hold(HoldNobody, noon).asksNetwork(due) || !s.hold(HoldOffline, noon).asksNetwork(noon) {
+		t.Error("asked too early, or not again")
 	}
 }

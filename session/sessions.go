@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -15,6 +16,9 @@ type NewSession struct {
 	Model    string   `json:"model,omitempty"`
 	Settings Settings `json:"settings,omitzero"`
 }
+
+// maxTitle bounds a title, in characters.
+const maxTitle = 200
 
 // SessionPatch changes the fields that are set.
 type SessionPatch struct {
@@ -80,10 +84,11 @@ func fields(path, message string) any {
 	return map[string]any{"fields": []map[string]string{{"path": "body." + path, "message": message}}}
 }
 
-// Sessions lists sessions by last change, newest first.
-func (m *Manager) Sessions(ctx context.Context, archived bool) (list []Session, err error) {
+// Sessions lists the sessions that have changed after a time (0: all) by last change, newest
+// first.
+func (m *Manager) Sessions(ctx context.Context, archived bool, after Time) (list []Session, err error) {
 	err = m.store.View(ctx, func(tx ReadTx) error {
-		list, err = tx.Sessions(archived, 0)
+		list, err = tx.Sessions(archived, after, 0)
 		return err
 	})
 	return list, err
@@ -104,6 +109,14 @@ func (m *Manager) PatchSession(ctx context.Context, actor string, id ID, p Sessi
 		if err := m.checkModel(*p.Model); err != nil {
 			return Session{}, err
 		}
+	}
+	if p.Title != nil {
+		line := strings.Join(strings.Fields(*p.Title), " ")
+		if utf8.RuneCountInString(line) > maxTitle {
+			text := fmt.Sprintf("A title has at most %d characters.", maxTitle)
+			return Session{}, &Refusal{Code: CodeValidation, Message: text, Details: fields("title", text)}
+		}
+		p.Title = &line
 	}
 	err = m.update(ctx, Full, func(tx Tx) error {
 		if s, err = tx.Session(id); err != nil {

@@ -126,7 +126,7 @@ func (m *Manager) snapshot(ctx context.Context, id ID, output *Output) (*Snapsho
 		if snap.System, err = m.system(tx); err != nil {
 			return err
 		}
-		if snap.Sessions, err = tx.Sessions(false, listed); err != nil || id == "" {
+		if snap.Sessions, err = tx.Sessions(false, 0, listed); err != nil || id == "" {
 			return err
 		}
 		s, err := tx.Session(id)

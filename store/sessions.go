@@ -49,15 +49,15 @@ func first[T any](list []T) *T {
 	return &list[0]
 }
 
-func (r *reader) Sessions(archived bool, limit int) ([]session.Session, error) {
+func (r *reader) Sessions(archived bool, after session.Time, limit int) ([]session.Session, error) {
 	all, err := list(r, sessionFields, `SELECT `+sessionColumns+` FROM sessions
-WHERE archived = $1 ORDER BY updated_at DESC, id DESC LIMIT $2`, archived, atMost(limit))
+WHERE archived = $1 AND updated_at > $2 ORDER BY updated_at DESC, id DESC LIMIT $3`, archived, after, atMost(limit))
 	if err != nil {
 		return nil, err
 	}
 	runs, err := list(r, runFields, `SELECT `+runColumns+` FROM runs WHERE (session_id, number) IN (
   SELECT id, (SELECT MAX(number) FROM runs r WHERE r.session_id = sessions.id) FROM sessions
-  WHERE archived = $1 ORDER BY updated_at DESC, id DESC LIMIT $2)`, archived, atMost(limit))
+  WHERE archived = $1 AND updated_at > $2 ORDER BY updated_at DESC, id DESC LIMIT $3)`, archived, after, atMost(limit))
 	if err != nil {
 		return nil, err
 	}

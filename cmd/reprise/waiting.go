@@ -35,6 +35,13 @@ func (p *program) waiting() *cobra.Command {
 	})
 }
 
+// holds says what ends a hold.
+var holds = map[string]string{
+	session.HoldNobody:  "until somebody watches",
+	session.HoldAsks:    "until you try now",
+	session.HoldOffline: "until the server has a network",
+}
+
 // waits says in one line where a schedule stands, now being the server's time.
 func waits(s *session.Schedule, now time.Time) string {
 	next := s.Attempt + 1 // the one that is waited for
@@ -43,7 +50,7 @@ func waits(s *session.Schedule, now time.Time) string {
 		return fmt.Sprintf("waiting  %s  attempt %d  next %s (in %s)", s.RetryClass, next,
 			moment(s.NextAt.Std(), now), max(0, s.NextAt.Std().Sub(now)).Round(time.Second))
 	case session.ScheduleHeld:
-		return fmt.Sprintf("waiting  %s  attempt %d  held until somebody watches", s.RetryClass, next)
+		return fmt.Sprintf("waiting  %s  attempt %d  held %s", s.RetryClass, next, holds[s.HoldReason])
 	case session.ScheduleExhausted:
 		return fmt.Sprintf("exhausted  %s  %d attempts since %s  nothing starts by itself", s.RetryClass, s.Attempt, moment(s.Since.Std(), now))
 	case session.ScheduleCancelled:

@@ -160,6 +160,18 @@ func (c *Client) Sessions(ctx context.Context, archived bool) ([]session.Session
 	return list.Sessions, err
 }
 
+// Settings lists what may be changed while the server works.
+func (c *Client) Settings(ctx context.Context) (list httpapi.SettingList, err error) {
+	err = c.do(ctx, "GET", "/api/v1/settings", nil, "", nil, &list)
+	return list, err
+}
+
+// ChangeSettings sets settings by key, and takes back the changes of those in reset.
+func (c *Client) ChangeSettings(ctx context.Context, set map[string]string, reset []string) (list httpapi.SettingList, err error) {
+	err = c.do(ctx, "PATCH", "/api/v1/settings", nil, "", httpapi.SettingsChange{Set: set, Reset: reset}, &list)
+	return list, err
+}
+
 // Session reads a session.
 func (c *Client) Session(ctx context.Context, id session.ID) (s session.Session, err error) {
 	err = c.do(ctx, "GET", ofSession(id), nil, "", nil, &s)

@@ -94,8 +94,8 @@ var (
 func (f *fake) CreateSession(_ context.Context, actor string, n session.NewSession) (session.Session, error) {
 	return aSession, f.call("create", actor, n.Title, n.Model, n.Settings.MaxSteps)
 }
-func (f *fake) Sessions(_ context.Context, archived bool) ([]session.Session, error) {
-	if err := f.call("sessions", archived); err != nil || archived {
+func (f *fake) Sessions(_ context.Context, archived bool, after session.Time) ([]session.Session, error) {
+	if err := f.call("sessions", archived, after); err != nil || archived {
 		return nil, err
 	}
 	return []session.Session{aSession}, nil
@@ -199,6 +199,18 @@ func (f *fake) Watch(ctx context.Context, w session.Watch, do func([]*session.Fr
 	return f.watch(ctx, w, do)
 }
 
+// fakeSettings are the fake's settings: List is taken by its models.
+type fakeSettings struct{ *fake }
+
+var someSettings = httpapi.SettingList{Settings: []httpapi.Setting{{Key: "a.b", Value: "2s", Configured: "1s", From: "file", Set: true}}}
+
+func (f fakeSettings) List(context.Context) (httpapi.SettingList, error) {
+	return someSettings, f.call("settings")
+}
+func (f fakeSettings) Change(_ context.Context, actor string, set map[string]string, reset []string) (httpapi.SettingList, error) {
+	return someSettings, f.call("change-settings", actor, set, strings.Join(reset, " "))
+}
+
 func (f *fake) List() []httpapi.Model {
 	return []httpapi.Model{{Name: "rehearsal/ok", Provider: "rehearsal", Dialect: "chat"}}
 }
@@ -230,7 +242,7 @@ func start(t *testing.T, change ...func(*config)) *world {
 	t.Helper()
 	w := &world{fake: &fake{run: aRun}, log: new(safeBuffer)}
 	c := config{auth: httpapi.AuthOptions{Dir: t.TempDir()}}
-	c.o = httpapi.Options{Sessions: w.fake, Models: w.fake, Log: slog.New(slog.NewTextHandler(w.log, nil))}
+	c.o = httpapi.Options{Sessions: w.fake, Models: w.fake, Settings: fakeSettings{w.fake}, Log: slog.New(slog.NewTextHandler(w.log, nil))}
 	for _, f := range change {
 		f(&c)
 	}

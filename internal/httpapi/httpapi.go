@@ -21,11 +21,12 @@ import (
 	"time"
 )
 
-// Options are what the API serves and its bounds. Sessions, Models and Auth are required;
-// the rest works as it is.
+// Options are what the API serves and its bounds. Sessions, Models, Settings and Auth are
+// required; the rest works as it is.
 type Options struct {
 	Sessions Sessions
 	Models   Models
+	Settings Settings
 	Auth     *Auth
 	// Page serves the page's files, its index at "/"; nil: there is no page.
 	Page http.Handler

@@ -14,7 +14,7 @@ import (
 // *session.Refusal.
 type Sessions interface {
 	CreateSession(ctx context.Context, actor string, n session.NewSession) (session.Session, error)
-	Sessions(ctx context.Context, archived bool) ([]session.Session, error)
+	Sessions(ctx context.Context, archived bool, after session.Time) ([]session.Session, error)
 	Session(ctx context.Context, id session.ID) (session.Session, error)
 	PatchSession(ctx context.Context, actor string, id session.ID, p session.SessionPatch) (session.Session, error)
 	Messages(ctx context.Context, id session.ID, superseded bool, after int64, limit int) ([]session.Message, error)
@@ -65,6 +65,31 @@ type Sessions interface {
 	// The first frame is a snapshot, unless w.After could be resumed from. f may block, and
 	// keeps and changes nothing of what it is given.
 	Watch(ctx context.Context, w session.Watch, f func([]*session.Frame) error) error
+}
+
+// Settings are what the operator may change while the server works.
+type Settings interface {
+	List(ctx context.Context) (SettingList, error)
+	// Change sets settings by their key, to values as the configuration file would have them,
+	// and takes back the changes of those in reset. It changes all or nothing.
+	Change(ctx context.Context, actor string, change map[string]string, reset []string) (SettingList, error)
+}
+
+// Setting is one setting: what counts, and what the server was started with.
+type Setting struct {
+	Key        string `json:"key"`
+	Value      string `json:"value"`
+	Configured string `json:"configured"` // what counts where it is not set here
+	From       string `json:"from" enum:"default,file,environment,flag"`
+	Set        bool   `json:"set"`   // it was changed while a server worked
+	Fixed      bool   `json:"fixed"` // it cannot be: a flag or an environment variable says it
+}
+
+// SettingList is every setting that may be changed. Problem says why none of the changes
+// counts, where the configuration does not allow them any more.
+type SettingList struct {
+	Settings []Setting `json:"settings"`
+	Problem  string    `json:"problem,omitempty"`
 }
 
 // Models says which models there are, and tries providers.

@@ -61,6 +61,8 @@ func (h *Handler) routes() []route {
 		{"POST", "/api/v1/providers/{name}/check", "check-provider", "Send a provider one tiny request", 200, to(h, h.check)},
 		{"GET", "/api/v1/system", "get-system", "What the server does, and its clock", 200, to(h, h.system)},
 		{"GET", "/api/v1/audit", "list-audit", "Who did what, the newest first", 200, to(h, h.audit)},
+		{"GET", "/api/v1/settings", "get-settings", "The settings that may be changed while the server works", 200, to(h, h.settings)},
+		{"PATCH", "/api/v1/settings", "change-settings", "Change settings at once, or take changes back", 200, to(h, h.changeSettings)},
 
 		{"POST", loginPath, "login", "Exchange the secret of a launch link for a login", 200, to(h, h.login)},
 		{"POST", "/auth/link", "make-link", "Make a launch link, as the operator", 201, to(h, h.link)},

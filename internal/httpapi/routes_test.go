@@ -33,8 +33,12 @@ func TestCalls(t *testing.T) {
 			return c.CreateSession(ctx, session.NewSession{Title: "t", Model: "m", Settings: session.Settings{MaxSteps: 7}})
 		}, "create operator t m 7", aSession},
 		{"create from defaults", func() (any, error) { return c.CreateSession(ctx, session.NewSession{}) }, "create operator   0", aSession},
-		{"list", func() (any, error) { return c.Sessions(ctx, false) }, "sessions false", []session.Session{aSession}},
-		{"list archived (K-034)", func() (any, error) { return c.Sessions(ctx, true) }, "sessions true", []session.Session{}},
+		{"list", func() (any, error) { return c.Sessions(ctx, false) }, "sessions false 0", []session.Session{aSession}},
+		{"list archived (K-034)", func() (any, error) { return c.Sessions(ctx, true) }, "sessions true 0", []session.Session{}},
+		{"settings", func() (any, error) { return c.Settings(ctx) }, "settings", someSettings},
+		{"change settings", func() (any, error) {
+			return c.ChangeSettings(ctx, map[string]string{"a.b": "2s"}, []string{"c.d"})
+		}, "change-settings operator map[a.b:2s] c.d", someSettings},
 		{"read", func() (any, error) { return c.Session(ctx, "ses_1") }, "session ses_1", aSession},
 		{"change", func() (any, error) {
 			return c.PatchSession(ctx, "ses_1", session.SessionPatch{Title: &title, Model: &model, Settings: &session.Settings{MaxSteps: 2}, Archived: &archived})
@@ -249,5 +253,16 @@ func TestNoStore(t *testing.T) {
 	}
 	if resp, _ := w.send(t, "GET", "/", ""); resp.StatusCode != http.StatusNotFound {
 		t.Errorf("without a page: %d", resp.StatusCode)
+	}
+}
+
+// A hidden tab asks for what has changed since it looked.
+func TestSessionsChangedAfter(t *testing.T) {
+	w := start(t)
+	if resp, body := w.send(t, "GET", "/api/v1/sessions?changed_after=1790000000000", "", w.bearer()); resp.StatusCode != 200 || w.last() != "sessions false 1790000000000" {
+		t.Errorf("%d %s: %s", resp.StatusCode, body, w.last())
+	}
+	if resp, _ := w.send(t, "GET", "/api/v1/sessions?changed_after=-1", "", w.bearer()); resp.StatusCode != 400 {
+		t.Errorf("a negative time: %d", resp.StatusCode)
 	}
 }

@@ -128,6 +128,22 @@ func (h *Handler) system(ctx context.Context, _ *nothing) (*out[session.System],
 	return answered(h.o.Sessions.System(ctx))
 }
 
+// SettingsChange is all or nothing.
+type SettingsChange struct {
+	Set   map[string]string `json:"set,omitempty" doc:"New values by key, as the configuration file would have them."`
+	Reset []string          `json:"reset,omitempty" maxItems:"100" doc:"Keys whose change is taken back."`
+}
+
+type changeSettingsIn struct{ Body SettingsChange }
+
+func (h *Handler) settings(ctx context.Context, _ *nothing) (*out[SettingList], error) {
+	return answered(h.o.Settings.List(ctx))
+}
+
+func (h *Handler) changeSettings(ctx context.Context, in *changeSettingsIn) (*out[SettingList], error) {
+	return answered(h.o.Settings.Change(ctx, callerOf(ctx).actor, in.Body.Set, in.Body.Reset))
+}
+
 func (h *Handler) health(context.Context, *nothing) (*out[Health], error) {
 	return answered(Health{"ok"}, nil)
 }

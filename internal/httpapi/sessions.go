@@ -30,7 +30,8 @@ type (
 		Body session.NewSession
 	}
 	listSessionsIn struct {
-		Archived bool `query:"archived" doc:"The archived sessions instead of the others."`
+		Archived     bool         `query:"archived" doc:"The archived sessions instead of the others."`
+		ChangedAfter session.Time `query:"changed_after" minimum:"0" doc:"Only sessions that have changed after this time."`
 	}
 	patchIn struct {
 		SID  session.ID `path:"sid"`
@@ -94,7 +95,7 @@ func (h *Handler) createSession(ctx context.Context, in *createIn) (*out[session
 }
 
 func (h *Handler) listSessions(ctx context.Context, in *listSessionsIn) (*out[SessionList], error) {
-	list, err := h.o.Sessions.Sessions(ctx, in.Archived)
+	list, err := h.o.Sessions.Sessions(ctx, in.Archived, in.ChangedAfter)
 	return answered(SessionList{listed(list)}, err)
 }
 

@@ -34,7 +34,8 @@ type Config struct {
 	Tools     Tools               `yaml:"tools"`
 	Rehearsal Rehearsal           `yaml:"rehearsal"`
 
-	env Env // for the references to keys
+	env  Env               // for the references to keys
+	from map[string]string // where each changeable setting is from: file, environment or flag
 }
 
 // Auth says who may use the server.
@@ -99,6 +100,7 @@ type Tier1 struct {
 // Tier2 is the slow retry after a failed run.
 type Tier2 struct {
 	Mode        string   `yaml:"mode"`
+	Ask         bool     `yaml:"ask"`
 	Base        Duration `yaml:"base"`
 	Cap         Duration `yaml:"cap"`
 	AutoWithin  Duration `yaml:"auto_within"`

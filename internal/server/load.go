@@ -59,6 +59,7 @@ func Load(s Sources) (Config, error) {
 		return c, fmt.Errorf("read the configuration: %w", err)
 	}
 	c.env, c.Auth.env = s.Env, s.Env
+	c.from = origins(map[string][]*yaml.Node{fromFile: file, fromEnvironment: variables, fromFlag: flags})
 	if c.Data == "" {
 		c.Data = dataDir(s.Env)
 	}

@@ -116,6 +116,9 @@ func Open(ctx context.Context, cfg Config, o Options) (s *Server, err error) {
 		Hold:           cfg.Recovery.Hold.replay(),
 		Policy:         cfg.Recovery.policy(),
 		Unattended:     cfg.Recovery.Tier2.Mode == "unattended",
+		Ask:            cfg.Recovery.Tier2.Ask,
+		Override:       cfg.retry,
+		Network:        s.models,
 		Passing:        o.passing,
 		Tools:          []agent.Tool{agent.Clock{}},
 		Sole:           true,
@@ -126,6 +129,11 @@ func Open(ctx context.Context, cfg Config, o Options) (s *Server, err error) {
 		return s, fmt.Errorf("start the sessions: %w", err)
 	}
 	s.started("sessions", s.sessions.Close)
+
+	settings := &Settings{cfg: cfg, sessions: s.sessions}
+	if err := settings.check(ctx, o.Log); err != nil {
+		return s, err
+	}
 
 	nonce, err := cfg.Auth.proxyNonce()
 	if err != nil {
@@ -138,7 +146,7 @@ func Open(ctx context.Context, cfg Config, o Options) (s *Server, err error) {
 		return s, err
 	}
 	s.api = httpapi.New(httpapi.Options{
-		Sessions: s.sessions, Models: s.models, Auth: s.auth, Page: web.Handler(),
+		Sessions: s.sessions, Models: s.models, Settings: settings, Auth: s.auth, Page: web.Handler(),
 		Hosts: cfg.hosts(), Log: o.Log,
 		Ready: func(ctx context.Context) error {
 			_, err := s.sessions.System(ctx) // it reads the store

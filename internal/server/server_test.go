@@ -215,7 +215,7 @@ func TestStopDuringARun(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer again.Close()
-	list, err := again.sessions.Sessions(t.Context(), false)
+	list, err := again.sessions.Sessions(t.Context(), false, 0)
 	if err != nil || len(list) != 1 || list[0].State == session.StateRunning {
 		t.Errorf("after the stop: %+v, %v", list, err)
 	}

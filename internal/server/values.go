@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -38,6 +39,18 @@ func (u *USD) UnmarshalYAML(n *yaml.Node) error {
 	}
 	*u = USD(m)
 	return nil
+}
+
+// String writes a duration as a person would: without parts that are zero.
+func (d Duration) String() string {
+	text := time.Duration(d).String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
 }
 
 // Hold is written as replay.ParseHold reads it, or as a map of one: {for: 250ms}.

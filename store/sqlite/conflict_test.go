@@ -57,7 +57,7 @@ func TestBusy(t *testing.T) {
 		if err := s.Update(t.Context(), session.Full, put); !dialect.Conflict(err) {
 			t.Fatalf("error %v, want busy", err)
 		}
-		if err := s.View(t.Context(), func(tx session.ReadTx) error { _, err := tx.Sessions(false, 0); return err }); err != nil {
+		if err := s.View(t.Context(), func(tx session.ReadTx) error { _, err := tx.Sessions(false, 0, 0); return err }); err != nil {
 			t.Fatalf("a reader waits for a writer: %v", err)
 		}
 		if _, err := c.ExecContext(t.Context(), "ROLLBACK"); err != nil {

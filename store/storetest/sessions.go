@@ -58,7 +58,7 @@ func sessionDerived(w *world) {
 	expect := func(state session.State, last session.RunID) {
 		w.Helper()
 		got := w.readSession("ses_1")
-		list := read(w, func(tx session.ReadTx) ([]session.Session, error) { return tx.Sessions(false, 0) })
+		list := read(w, func(tx session.ReadTx) ([]session.Session, error) { return tx.Sessions(false, 0, 0) })
 		w.same("session in the list", list[0], got)
 		if got.State != state {
 			w.Fatalf("state %s, want %s", got.State, state)
@@ -110,24 +110,27 @@ func sessionList(w *world) {
 		}
 		return err
 	})
-	list := func(archived bool, limit int, want ...session.ID) {
+	list := func(archived bool, after session.Time, limit int, want ...session.ID) {
 		w.Helper()
 		var got []session.ID
 		for _, s := range read(w, func(tx session.ReadTx) ([]session.Session, error) {
-			return tx.Sessions(archived, limit)
+			return tx.Sessions(archived, after, limit)
 		}) {
 			got = append(got, s.ID)
 		}
 		w.same("sessions", got, want)
 	}
-	list(false, 10, "ses_3", "ses_1")
-	list(true, 10, "ses_2")
+	list(false, 0, 10, "ses_3", "ses_1")
+	list(true, 0, 10, "ses_2")
 	w.queued("run_1", "ses_1")
 	w.do(func(tx session.Tx) error {
 		_, err := tx.Touch("ses_1", t0+1)
 		return err
 	})
-	list(false, 10, "ses_1", "ses_3")
-	list(false, 1, "ses_1")
-	list(false, 0, "ses_1", "ses_3")
+	list(false, 0, 10, "ses_1", "ses_3")
+	list(false, 0, 1, "ses_1")
+	list(false, 0, 0, "ses_1", "ses_3")
+	list(false, t0, 0, "ses_1")
+	list(false, t0+1, 0)
+	list(true, t0-1, 0, "ses_2")
 }

@@ -138,11 +138,11 @@ func contexts(w *world) {
 	for range 20 {
 		ctx, cancel := context.WithCancel(w.Context())
 		w.is(w.s.View(ctx, func(tx session.ReadTx) error {
-			if _, err := tx.Sessions(false, 0); err != nil {
+			if _, err := tx.Sessions(false, 0, 0); err != nil {
 				w.Error(err)
 			}
 			cancel()
-			_, err := tx.Sessions(false, 0)
+			_, err := tx.Sessions(false, 0, 0)
 			return err
 		}), context.Canceled)
 		w.is(w.s.View(ctx, func(session.ReadTx) error { return nil }), context.Canceled)
@@ -161,7 +161,7 @@ func closing(w *world) {
 		if err := w.s.View(w.Context(), func(tx session.ReadTx) error {
 			running <- true
 			<-finish
-			_, err := tx.Sessions(false, 0)
+			_, err := tx.Sessions(false, 0, 0)
 			return err
 		}); err != nil {
 			w.Errorf("a view that ran at the close: %v", err)

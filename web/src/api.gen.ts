@@ -462,11 +462,32 @@ export interface SessionPatch {
   title?: string;
 }
 
+export interface Setting {
+  configured: string;
+  fixed: boolean;
+  from: 'default' | 'file' | 'environment' | 'flag';
+  key: string;
+  set: boolean;
+  value: string;
+}
+
+export interface SettingList {
+  problem?: string;
+  settings: Setting[];
+}
+
 export interface Settings {
   hold?: string;
   max_output_tokens?: number;
   max_steps?: number;
   system?: string;
+}
+
+export interface SettingsChange {
+  /** Keys whose change is taken back. */
+  reset?: string[];
+  /** New values by key, as the configuration file would have them. */
+  set?: Record<string, unknown>;
 }
 
 export interface Snapshot {
