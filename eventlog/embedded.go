@@ -77,6 +77,7 @@ func open(ctx context.Context, o Options) (*embedded, error) {
 		stopServer(srv)
 		return nil, err
 	}
+	j.alone = true // the server lets nobody else in
 	return &embedded{journal: j, srv: srv, dir: o.Dir}, nil
 }
 

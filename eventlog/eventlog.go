@@ -17,6 +17,12 @@
 // until the outcome is known; no record is made twice. An append that its context cuts off may
 // or may not be there; the writer's next append completes it first. A follower sees every record once.
 //
+// Following: a consumer reads the log for a follower. Where this process alone appends, it reads up to
+// the log's end only; from there on each acknowledged record goes to the follower directly, in the
+// order of the sequences that the acknowledgements tell. That way may miss records (an acknowledgement
+// was lost, its append was cut off, too much was waiting): then nothing more comes by it, and after a
+// quarter of a second the log is read up to its end again.
+//
 // Blocking: Append, Claim and Publish wait for the log as long as their context allows, and never
 // for a follower. A slow follower delays itself alone, and loses nothing but what the limits drop.
 //
@@ -26,12 +32,14 @@
 package eventlog
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -96,10 +104,12 @@ type journal struct {
 	ackTimeout  time.Duration
 	name        string        // tells this journal's claims from those of others
 	claims      atomic.Uint64 // tells its claims apart
+	alone       bool          // nobody else appends to the stream
 
 	mu       sync.Mutex // guards the following
 	closed   bool
 	idle     []*line
+	tails    []*tail        // replaced, never changed
 	calls    sync.WaitGroup // calls under way; Add only while mu is held and closed is false
 	stopping chan struct{}  // closed with closed
 }
@@ -224,6 +234,33 @@ func (j *journal) enter() error {
 	return nil
 }
 
+func (j *journal) attach(t *tail) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.tails = append(slices.Clip(j.tails), t)
+}
+
+func (j *journal) detach(t *tail) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.tails = slices.DeleteFunc(slices.Clone(j.tails), func(other *tail) bool { return other == t })
+}
+
+// share tells the tails of what was appended.
+func (j *journal) share(seq uint64, msg *nats.Msg) {
+	j.mu.Lock()
+	tails := j.tails
+	j.mu.Unlock()
+	if len(tails) == 0 {
+		return
+	}
+	r := record(seq, msg)
+	r.Data = bytes.Clone(r.Data) // the caller may use its buffer again
+	for _, t := range tails {
+		t.add(r)
+	}
+}
+
 func outSubject(s session.ID, run session.RunID) (string, error) {
 	if !token(string(s)) || !token(string(run)) {
 		return "", fmt.Errorf("not a subject's token: session %q, run %q", s, run)
@@ -249,11 +286,14 @@ func token(s string) bool {
 	return s != ""
 }
 
-// record makes a Record of a message of the stream.
-func record(seq uint64, subject string, data []byte) session.Record {
-	if s, ok := strings.CutPrefix(subject, lifePrefix); ok {
-		return session.Record{Seq: seq, Session: session.ID(s), Data: data}
+// record makes a Record of a message of the stream. That of a claim's marker has only a sequence.
+func record(seq uint64, m *nats.Msg) session.Record {
+	if id := m.Header[idHeader]; len(id) == 1 && isMarker(id[0]) {
+		return session.Record{Seq: seq}
 	}
-	s, run, _ := strings.Cut(strings.TrimPrefix(subject, outPrefix), ".")
-	return session.Record{Seq: seq, Session: session.ID(s), Run: session.RunID(run), Data: data}
+	if s, ok := strings.CutPrefix(m.Subject, lifePrefix); ok {
+		return session.Record{Seq: seq, Session: session.ID(s), Data: m.Data}
+	}
+	s, run, _ := strings.Cut(strings.TrimPrefix(m.Subject, outPrefix), ".")
+	return session.Record{Seq: seq, Session: session.ID(s), Run: session.RunID(run), Data: m.Data}
 }

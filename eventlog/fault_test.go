@@ -24,17 +24,23 @@ func TestJournalsShareAnIncarnation(t *testing.T) {
 	}
 }
 
-// The suite holds at the end of a cable that loses acknowledgements and appends.
+// The suite holds at the end of a cable that loses acknowledgements and appends, whichever way
+// records reach a follower.
 func TestSuiteOverLossyCable(t *testing.T) {
-	logtest.Run(t, func(t *testing.T) session.Log {
-		j, c, _ := joined(t)
-		every := func(match func(line, payload string) bool) func(line, payload string) bool {
-			var seen atomic.Int64
-			return func(line, payload string) bool { return !match(line, payload) || seen.Add(1)%1999 != 4 }
-		}
-		c.filter(every(isAppend), every(isAck))
-		return j
-	})
+	for _, alone := range []bool{false, true} {
+		t.Run(fmt.Sprint("alone=", alone), func(t *testing.T) {
+			logtest.Run(t, func(t *testing.T) session.Log {
+				j, c, _ := joined(t)
+				j.alone = alone
+				every := func(match func(line, payload string) bool) func(line, payload string) bool {
+					var seen atomic.Int64
+					return func(line, payload string) bool { return !match(line, payload) || seen.Add(1)%1999 != 4 }
+				}
+				c.filter(every(isAppend), every(isAck))
+				return j
+			})
+		})
+	}
 }
 
 func TestLostAcknowledgement(t *testing.T) {

@@ -21,40 +21,101 @@ const (
 	// at 32 MiB that are not processed, so that hardly any are small enough to exceed it. Those that do
 	// are dropped, noticed as a gap, and read again.
 	followBuffer = 128 << 10
+	// patience is how long a tail may bring nothing. Then the log is asked for what never was
+	// acknowledged, or for what a record waits for whose acknowledgement was faster.
+	patience = 250 * time.Millisecond
 )
 
-// errLost: the consumer is gone or left something out; a new one goes on.
-var errLost = errors.New("consumer lost")
+// errLost: a consumer or tail is gone or left something out; a new consumer goes on.
+var errLost = errors.New("records lost on the way")
 
-// Follow implements session.Log.
+// Follow implements session.Log. Where all that is appended comes from this journal the log
+// is read up to its end, and from there on a tail brings what follows, until it misses something.
 func (j *journal) Follow(ctx context.Context, f func(session.Record) error, caughtUp func()) error {
 	if err := j.enter(); err != nil {
 		return err
 	}
 	defer j.calls.Done()
 	fo := &follower{journal: j, f: f, caughtUp: caughtUp}
+	if j.alone {
+		fo.tail = newTail()
+		j.attach(fo.tail)
+		defer j.detach(fo.tail)
+	}
 	for {
 		err := fo.consume(ctx)
+		if err == nil {
+			err = fo.local(ctx)
+		}
 		if !errors.Is(err, errLost) {
 			return err
 		}
 	}
 }
 
-// follower delivers the stream to f, through one consumer after another.
+// follower delivers the stream to f, through one consumer after another, and through the tail.
 type follower struct {
 	journal  *journal
 	f        func(session.Record) error
 	caughtUp func() // nil once called
+	tail     *tail  // nil: everything comes through a consumer
 
-	started bool
-	target  uint64 // the stream's last sequence when Follow was called
-	last    uint64 // stream sequence of the last message handled
+	target uint64 // the stream's last sequence when the consumer was started
+	last   uint64 // up to here everything is handled, or gone from the stream
+}
+
+// local delivers what the tail brings, until it may have missed something: errLost.
+func (fo *follower) local(ctx context.Context) error {
+	silence := time.NewTimer(patience)
+	defer silence.Stop()
+	var records []session.Record
+	for {
+		records = fo.tail.take(records[:0], fo.last+1)
+		for _, r := range records {
+			if err := fo.deliver(r); err != nil {
+				return err
+			}
+		}
+		clear(records)
+		silence.Reset(patience)
+		select {
+		case <-fo.tail.ready:
+		case <-silence.C:
+			return errLost
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-fo.journal.stopping:
+			return session.ErrClosed
+		}
+	}
+}
+
+// deliver hands the next record on; a marker has no session, and is for nobody.
+func (fo *follower) deliver(r session.Record) error {
+	if r.Session != "" {
+		if err := fo.f(r); err != nil {
+			return err
+		}
+	}
+	fo.last = r.Seq
+	return nil
 }
 
 // consume runs one consumer until it is lost (errLost), ctx is done, the journal closes or f fails.
+// With a tail it ends, without an error, at what is the stream's end as it begins.
 func (fo *follower) consume(ctx context.Context) error {
 	j := fo.journal
+	if fo.tail != nil {
+		fo.tail.open() // before the end is read: what is behind it comes this way
+	}
+	var err error
+	if fo.target, err = j.lastSeq(ctx); err != nil {
+		return fmt.Errorf("follow: %w", err)
+	}
+	if fo.tail != nil && fo.last >= fo.target {
+		fo.reached()
+		return nil
+	}
 	messages := make(chan *nats.Msg, followBuffer)
 	sub, err := j.nc.ChanSubscribe(j.nc.NewInbox(), messages)
 	if err != nil {
@@ -78,18 +139,11 @@ func (fo *follower) consume(ctx context.Context) error {
 		cfg.DeliverPolicy = jetstream.DeliverByStartSequencePolicy
 		cfg.OptStartSeq = fo.last + 1
 	}
-	if !fo.started {
-		info, err := j.stream.Info(ctx)
-		if err != nil {
-			return fmt.Errorf("follow: %w", cause(ctx, err))
-		}
-		fo.started, fo.target = true, info.State.LastSeq
-	}
 	consumer, err := j.stream.CreatePushConsumer(ctx, cfg)
 	if err != nil {
 		return fmt.Errorf("follow: %w", cause(ctx, err))
 	}
-	if consumer.CachedInfo().NumPending == 0 {
+	if info := consumer.CachedInfo(); info.NumPending == 0 && info.Delivered.Consumer == 0 {
 		fo.reached()
 	}
 
@@ -97,7 +151,7 @@ func (fo *follower) consume(ctx context.Context) error {
 	defer ticker.Stop()
 	silent := 0
 	delivered := uint64(0) // messages of this consumer
-	for {
+	for fo.tail == nil || fo.last < fo.target {
 		select {
 		case m := <-messages:
 			silent = 0
@@ -114,6 +168,7 @@ func (fo *follower) consume(ctx context.Context) error {
 			return session.ErrClosed
 		}
 	}
+	return nil
 }
 
 // handle takes one message of the consumer: a record, a marker or a control message.
@@ -129,12 +184,9 @@ func (fo *follower) handle(ctx context.Context, m *nats.Msg, delivered *uint64) 
 		return errLost
 	}
 	*delivered++
-	if !marks(m.Header) {
-		if err := fo.f(record(meta.Sequence.Stream, m.Subject, m.Data)); err != nil {
-			return err
-		}
+	if err := fo.deliver(record(meta.Sequence.Stream, m)); err != nil {
+		return err
 	}
-	fo.last = meta.Sequence.Stream
 	if fo.last >= fo.target || meta.NumPending == 0 {
 		fo.reached()
 	}
@@ -161,15 +213,11 @@ func (fo *follower) control(ctx context.Context, m *nats.Msg, delivered uint64) 
 	return nil
 }
 
+// reached notes that up to the target nothing is left.
 func (fo *follower) reached() {
+	fo.last = max(fo.last, fo.target)
 	if fo.caughtUp != nil {
 		fo.caughtUp()
 		fo.caughtUp = nil
 	}
-}
-
-// marks reports whether a message with these headers is a claim's marker.
-func marks(h nats.Header) bool {
-	id := h[idHeader]
-	return len(id) == 1 && isMarker(id[0])
 }

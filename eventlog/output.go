@@ -83,8 +83,9 @@ func (j *journal) batch(ctx context.Context, subject string, from uint64) (_ []s
 					return nil, 0, false, err
 				}
 				from = seq + 1
-				if !marks(m.Header) {
-					records = append(records, record(seq, subject, m.Data))
+				m.Subject = subject
+				if r := record(seq, m); r.Session != "" {
+					records = append(records, r)
 				}
 			case "204": // the end of the batch
 				return records, from, m.Header.Get("Nats-Num-Pending") != "0", nil

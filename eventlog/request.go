@@ -118,33 +118,59 @@ func (j *journal) publish(ctx context.Context, msg *nats.Msg) (seq uint64, unkno
 	if err != nil {
 		return 0, unknown, err
 	}
-	seq, err = parseAck(m)
+	seq, fresh, err := parseAck(m)
+	if fresh {
+		j.share(seq, msg)
+	}
 	return seq, unknown, err
 }
 
 // parseAck reads {"stream":"reprise","seq":7} without the cost of a JSON decoder, and
-// everything else with one.
-func parseAck(m *nats.Msg) (uint64, error) {
+// everything else with one. fresh is false where the stream had the message already, perhaps
+// with other data.
+func parseAck(m *nats.Msg) (seq uint64, fresh bool, err error) {
 	if rest, ok := bytes.CutPrefix(m.Data, []byte(`{"stream":"`+streamName+`","seq":`)); ok {
-		digits, _, _ := bytes.Cut(bytes.TrimSuffix(rest, []byte("}")), []byte(","))
-		if seq, err := strconv.ParseUint(string(digits), 10, 64); err == nil {
-			return seq, nil
+		digits, plain := bytes.CutSuffix(rest, []byte("}"))
+		if seq, err := strconv.ParseUint(string(digits), 10, 64); plain && err == nil {
+			return seq, true, nil
 		}
 	}
 	var ack struct {
-		Error *apiError `json:"error"`
-		Seq   uint64    `json:"seq"`
+		Error     *apiError `json:"error"`
+		Seq       uint64    `json:"seq"`
+		Duplicate bool      `json:"duplicate"`
 	}
 	if err := decode(m, &ack); err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	if ack.Error != nil {
-		return 0, ack.Error
+		return 0, false, ack.Error
 	}
 	if ack.Seq == 0 {
-		return 0, fmt.Errorf("an acknowledgement without a sequence: %q", m.Data)
+		return 0, false, fmt.Errorf("an acknowledgement without a sequence: %q", m.Data)
 	}
-	return ack.Seq, nil
+	return ack.Seq, !ack.Duplicate, nil
+}
+
+// lastSeq asks for the sequence of the stream's last message, which may be gone.
+func (j *journal) lastSeq(ctx context.Context) (uint64, error) {
+	reply, _, err := j.request(ctx, &nats.Msg{Subject: "$JS.API.STREAM.INFO." + streamName})
+	if err != nil {
+		return 0, err
+	}
+	var info struct {
+		Error *apiError `json:"error"`
+		State struct {
+			LastSeq uint64 `json:"last_seq"`
+		} `json:"state"`
+	}
+	if err := decode(reply, &info); err != nil {
+		return 0, err
+	}
+	if info.Error != nil {
+		return 0, info.Error
+	}
+	return info.State.LastSeq, nil
 }
 
 // stored is a message in the stream, without its data.

@@ -29,6 +29,7 @@ func Run(t *testing.T, open func(t *testing.T) session.Log) {
 		{"a lifecycle event is appended once", publishedOnce},
 		{"output of many records", longOutput},
 		{"a record of 16 MiB", largeRecord},
+		{"a buffer is the caller's again", bufferReused},
 		{"purge takes one run", purge},
 		{"caught up at once on an empty log", emptyCatchUp},
 		{"the follower's error ends it", followerFails},
@@ -316,6 +317,22 @@ func largeRecord(t *testing.T, log session.Log) {
 	if got := fo.Take(t, 3); got[1] != "run_a "+big || got[2] != "run_a after" {
 		t.Fatal("the follower got another record")
 	}
+}
+
+func bufferReused(t *testing.T, log session.Log) {
+	fo := Follow(t, log)
+	w := Claim(t, log, "run_a", 1)
+	var want []string
+	buffer := make([]byte, 1)
+	for c := byte('a'); c < 'z'; c++ {
+		buffer[0] = c
+		if err := w.Append(t.Context(), buffer); err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, fmt.Sprintf("run_a %c", c))
+	}
+	buffer[0] = 'z'
+	Want(t, "followed", fo.Take(t, len(want)), want...)
 }
 
 func purge(t *testing.T, log session.Log) {
