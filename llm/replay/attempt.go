@@ -249,12 +249,13 @@ func (a *Attempt) done(e *llm.Event) (llm.Output, *Broken) {
 	if a.ctx.Err() != nil {
 		return a.broken(context.Cause(a.ctx))
 	}
-	if err := a.publish(a.ctx); err != nil {
+	// A cancel from now on comes after the reply: cut off here, the end might be out or not.
+	ctx, cancel := a.afterwards()
+	defer cancel()
+	if err := a.publish(ctx); err != nil {
 		return a.broken(err)
 	}
 	a.ended = true
-	ctx, cancel := a.afterwards()
-	defer cancel()
 	if err := a.seal(ctx, Seal{OK: true}); err != nil {
 		return a.broken(err)
 	}

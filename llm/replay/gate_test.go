@@ -339,6 +339,40 @@ func TestCancelWinsOverWhatIsOnItsWay(t *testing.T) {
 	})
 }
 
+// late is a sink in whose append of the terminal event the cancel comes: the record is stored,
+// and who gives it up does not hear of it.
+type late struct {
+	cancel context.CancelFunc
+	got    []llm.Event
+}
+
+func (l *late) Append(ctx context.Context, events []llm.Event) error {
+	l.got = append(l.got, events...)
+	if events[len(events)-1].Kind == llm.EventDone {
+		l.cancel()
+	}
+	return ctx.Err()
+}
+
+// N10: a cancel that comes while the end is published comes after it: nothing follows the end.
+func TestCancelAtTheEnd(t *testing.T) {
+	w := newWorld()
+	ctx, cancel := context.WithCancel(t.Context())
+	p := llmtest.Script([]llmtest.Step{llmtest.Text("a"), llmtest.Done(llm.StopEnd)})
+	a, err := w.gate().Open(ctx, nil, p, &llm.Request{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sink := &late{cancel: cancel}
+	out, broken := a.Run(sink, replay.Terms{})
+	if broken != nil || out.Interrupted != "" || len(out.Parts()) != 1 {
+		t.Errorf("%+v, %+v", out, broken)
+	}
+	if last := sink.got[len(sink.got)-1]; last.Kind != llm.EventDone {
+		t.Errorf("published %v", sink.got)
+	}
+}
+
 // F53, N17: a sink that fails after the mark leaves the attempt marked, and never discardable.
 func TestSinkFailureCountsAsShown(t *testing.T) {
 	w := newWorld()
