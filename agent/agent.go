@@ -82,12 +82,11 @@ func (r *Run) Do(ctx context.Context) error {
 		r.Request.Tools = append(r.Request.Tools, spec)
 	}
 	step, sent := r.Step, r.Sent
+	if Answered(r.Request.Messages) {
+		return nil
+	}
 	if n := len(r.Request.Messages); n > 0 && r.Request.Messages[n-1].Role == llm.RoleAssistant {
-		calls := callsOf(r.Request.Messages[n-1].Parts)
-		if len(calls) == 0 {
-			return nil
-		}
-		if err := r.act(ctx, step-1, calls, tools); err != nil {
+		if err := r.act(ctx, step-1, callsOf(r.Request.Messages[n-1].Parts), tools); err != nil {
 			return err
 		}
 	}
@@ -118,6 +117,12 @@ func (r *Run) Do(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// Answered reports whether the conversation ends in an output that asks for no tools.
+func Answered(messages []llm.Message) bool {
+	n := len(messages)
+	return n > 0 && messages[n-1].Role == llm.RoleAssistant && len(callsOf(messages[n-1].Parts)) == 0
 }
 
 // act runs a step's tools, one after the other, and commits their results.

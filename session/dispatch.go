@@ -90,24 +90,22 @@ func (m *Manager) claim(tx Tx) (claimed []Run, err error) {
 		return nil, err
 	}
 	room := min(max(m.cfg.ConcurrentRuns-running, 0), claimAtOnce)
-	limit := room
+	limit := max(room, 1) // what was asked to stop needs no slot
 	if m.cfg.OperatorStarts {
 		limit = 0
-	} else if room == 0 {
-		return nil, nil
 	}
 	queued, err := tx.QueuedRuns(limit)
 	if err != nil {
 		return nil, err
 	}
-	for i, r := range queued {
+	for _, r := range queued {
 		switch {
-		case i < room:
+		case len(claimed) < room || r.CancelRequested && len(claimed) < claimAtOnce:
 			if r, err = m.claimRun(tx, r); err != nil {
 				return nil, err
 			}
 			claimed = append(claimed, r)
-		case room < claimAtOnce:
+		case room < claimAtOnce && m.cfg.OperatorStarts:
 			if err := park(tx, r); err != nil {
 				return nil, err
 			}
@@ -189,6 +187,9 @@ func (m *Manager) start(r Run) {
 		return
 	}
 	m.active[r.ID] = cancel
+	if r.CancelRequested {
+		cancel(errStopped)
+	}
 	m.runs.Add(1)
 	m.mu.Unlock()
 	kick(m.counts)

@@ -22,6 +22,8 @@ type execution struct {
 	seq     int64
 	attempt Attempt              // the open, or last, one
 	prior   map[callKey]ToolCall // calls of this run and of those it continues
+	// unjudged: a shutdown came before it was known what earlier claims have shown.
+	unjudged bool
 }
 
 type callKey struct {
@@ -32,9 +34,18 @@ type callKey struct {
 // do carries the run out and stores how it ended. Its error is what could not be stored.
 func (x *execution) do(ctx context.Context) error {
 	var err error
-	x.writer = claimLater(ctx, x.m.log, x.run)
 	if x.run.Claims > 1 {
-		err = x.writer.claimed() // its output so far is about to be judged: nobody adds to it now
+		// Its output so far is judged, when nobody adds to it any more; also where it was asked to
+		// stop, because what it has shown is kept all the same.
+		x.writer = claimLater(x.m.work, x.m.log, x.run)
+		if err = x.writer.claimed(); err == nil {
+			err = x.judge(x.m.work)
+		}
+		if x.m.work.Err() != nil {
+			x.unjudged = !errors.As(err, new(*recovery.Stopped))
+		}
+	} else {
+		x.writer = claimLater(ctx, x.m.log, x.run)
 	}
 	if err == nil {
 		err = x.work(ctx)
@@ -57,16 +68,8 @@ func (x *execution) do(ctx context.Context) error {
 	}
 }
 
-// work judges what earlier claims left, and goes on from there.
+// work answers what is not answered yet.
 func (x *execution) work(ctx context.Context) error {
-	if x.run.Claims > maxClaims {
-		return &recovery.Stopped{Failure: failure.NewLocal("claims", fmt.Sprintf("The run was started %d times and never came to its end.", maxClaims))}
-	}
-	if x.run.Claims > 1 {
-		if err := x.judge(ctx); err != nil {
-			return err
-		}
-	}
 	route, err := x.route()
 	if err != nil {
 		return err
@@ -74,6 +77,9 @@ func (x *execution) work(ctx context.Context) error {
 	req, settings, outputs, err := x.conversation(ctx)
 	if err != nil {
 		return err
+	}
+	if x.run.Claims > maxClaims && !agent.Answered(req.Messages) {
+		return &recovery.Stopped{Failure: failure.NewLocal("claims", fmt.Sprintf("The run was started %d times and never came to its end.", maxClaims))}
 	}
 	var retry Retry
 	if err := x.m.store.View(ctx, func(tx ReadTx) (err error) { retry, err = x.m.retry(tx); return err }); err != nil {
@@ -185,7 +191,10 @@ func (x *execution) finish(ctx context.Context, end error) error {
 		if stopped != nil {
 			f = stopped.Failure
 		}
-		if move == MoveRelease {
+		if move == MoveRelease && run.CancelRequested && !x.unjudged {
+			move = MoveStop
+		}
+		if move == MoveRelease && !x.unjudged {
 			if ok, _ := evidence.Allows(replay.Restart); !ok && end != nil {
 				move, f = MoveFail, failure.NewInterrupted()
 			} else if end == nil {

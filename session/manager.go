@@ -265,6 +265,7 @@ func status(tx ReadTx, s Session) (Status, error) {
 	st := Status{Paused: s.Paused, Archived: s.Archived}
 	if r := s.LastRun; r != nil && !r.State.Terminal() {
 		st.Run, st.Stopping = r.State, r.CancelRequested
+		st.Begun = r.State == Queued && r.Claims > 0
 	}
 	waiting, err := tx.Pending(s.ID)
 	st.Waiting = len(waiting) > 0

@@ -68,7 +68,8 @@ type ReadTx interface {
 	LastRun(id ID) (Run, error)
 	// Runs lists a session's runs, oldest first.
 	Runs(id ID) ([]Run, error)
-	// QueuedRuns lists queued runs that are not parked, oldest first.
+	// QueuedRuns lists queued runs that are not parked: first those that were asked to cancel,
+	// then oldest first.
 	QueuedRuns(limit int) ([]Run, error)
 	// RunningRuns lists the running runs.
 	RunningRuns() ([]Run, error)

@@ -275,8 +275,8 @@ func uncommitted(reply []Message) []Message {
 	return reply[i:]
 }
 
-// Cancel ends a run: a queued one at once, a running one as soon as its owner has let go; the
-// run that is returned says which. A run that has ended already is left as it is.
+// Cancel ends a run: a queued one at once, one that was claimed as soon as its owner has let go,
+// or a new one has kept what it has shown; the run that is returned says which. A run that has ended already is left as it is.
 func (m *Manager) Cancel(ctx context.Context, actor string, id ID, rid RunID) (r Run, err error) {
 	err = m.update(ctx, Full, func(tx Tx) error {
 		if r, err = tx.Run(rid); err != nil {
@@ -303,7 +303,7 @@ func (m *Manager) Cancel(ctx context.Context, actor string, id ID, rid RunID) (r
 		}
 		r.CancelledBy = actor
 		if do&DoAskCancel != 0 {
-			r.CancelRequested = true
+			r.CancelRequested, r.Parked = true, false
 		} else {
 			r.State, r.EndedAt = Cancelled, At(time.Now())
 			s.Paused = next.Paused
@@ -330,6 +330,9 @@ func (m *Manager) Cancel(ctx context.Context, actor string, id ID, rid RunID) (r
 		cancel(errStopped)
 	}
 	m.mu.Unlock()
+	if r.State == Queued {
+		kick(m.wake)
+	}
 	return r, nil
 }
 

@@ -43,8 +43,7 @@ func release(tx Tx, r Run, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	next, do, err := Next(st, MoveRelease)
-	if err != nil {
+	if _, _, err := Next(st, MoveRelease); err != nil {
 		return err
 	}
 	if err := tx.SealOpen(r.ID, At(now)); err != nil {
@@ -52,16 +51,7 @@ func release(tx Tx, r Run, now time.Time) error {
 	}
 	generation := r.Generation
 	r.Generation++
-	r.Owner, r.LeaseUntil = "", 0
-	if do&DoCancelRun != 0 {
-		r.State, r.EndedAt = Cancelled, At(now)
-	} else {
-		r.State = Queued
-	}
-	s.Paused = next.Paused
-	if err := tx.PutSession(s); err != nil {
-		return err
-	}
+	r.State, r.Owner, r.LeaseUntil = Queued, "", 0
 	if err := tx.PutRun(r, Running, generation); err != nil {
 		return err
 	}
@@ -121,7 +111,11 @@ func (x *execution) judge(ctx context.Context) error {
 	}
 	if len(out.Parts()) > 0 && out.Interrupted == "" {
 		// Whoever follows the log sees the same end as the row will have.
-		interrupted := llm.Event{Kind: llm.EventInterrupted, Text: failure.Interrupted.String()}
+		why := failure.Interrupted
+		if x.run.CancelRequested {
+			why = failure.Cancelled
+		}
+		interrupted := llm.Event{Kind: llm.EventInterrupted, Text: why.String()}
 		if err := (sink{x, x.run.Steps}).Append(ctx, []llm.Event{interrupted}); err != nil {
 			return fmt.Errorf("end the output: %w", err)
 		}

@@ -122,6 +122,12 @@ type telltale struct {
 
 func (t telltale) note(op string) { *t.ops = append(*t.ops, op) }
 
+func (t telltale) PutRun(r session.Run, expect session.RunState, generation int64) error {
+	if r.CancelRequested {
+		t.note("ask to cancel")
+	}
+	return t.Tx.PutRun(r, expect, generation)
+}
 func (t telltale) OpenAttempt(a session.Attempt) (int, error) {
 	t.note("open attempt")
 	return t.Tx.OpenAttempt(a)
@@ -244,24 +250,81 @@ func TestCrashWindows(t *testing.T) {
 	}
 }
 
-// A run that never comes to its end is not started for ever.
+// A run that never comes to its end is not started for ever. What the last start has shown is
+// kept all the same.
 func TestClaimsAreBounded(t *testing.T) {
-	w := newWorld(t, say("never"))
-	var r session.Receipt
-	for i := range int32(3) {
-		d := newMortal(w, "open attempt", 1)
-		w.startOn(d, d)
-		if i == 0 {
-			r = w.post("hi")
+	for last, want := range map[string]struct {
+		class failure.Class
+		rows  []string
+	}{
+		"open attempt": {failure.Local, []string{"operator: hi", "reply:"}},
+		"append":       {failure.Interrupted, []string{"operator: hi", "reply: partial (interrupted)"}},
+	} {
+		t.Run(last, func(t *testing.T) {
+			w := newWorld(t, []llmtest.Step{llmtest.Text("partial"), {Stall: true}})
+			var r session.Receipt
+			for i, after := range []string{"open attempt", "open attempt", last} {
+				d := newMortal(w, after, 1)
+				w.startOn(d, d)
+				if i == 0 {
+					r = w.post("hi")
+				}
+				<-d.died
+				w.m.Close()
+			}
+			w.start()
+			run := w.ended(r.RunID)
+			if run.State != session.Failed || run.Failure.RetryClass != want.class {
+				t.Errorf("run %+v", run)
+			}
+			w.expect(want.rows...)
+		})
+	}
+}
+
+// A cancel that was stored before a crash, or that comes before its run is claimed again, ends
+// the run, and what it had shown is kept. K-043, K-191.
+func TestCancelAcrossCrash(t *testing.T) {
+	scripts := [][]llmtest.Step{{llmtest.Text("partial"), {Stall: true}}, say("never")}
+	check := func(w *world, run session.RunID) {
+		w.t.Helper()
+		if r := w.ended(run); r.State != session.Cancelled || r.CancelledBy != "ann" {
+			w.t.Errorf("run %+v", r)
 		}
+		w.expect("operator: hi", "reply: partial (cancelled)")
+		w.sent(1)
+	}
+	t.Run("before", func(t *testing.T) {
+		w := newWorld(t, scripts...)
+		d := newMortal(w, "ask to cancel", 1)
+		w.startOn(d, d)
+		o := w.watch("")
+		r := w.post("hi")
+		o.shows("partial")
+		o.stop()
+		if _, err := w.m.Cancel(t.Context(), "ann", w.id, r.RunID); !errors.Is(err, errDead) {
+			t.Errorf("cancel: %v", err)
+		}
+		w.m.Close()
+		w.start()
+		check(w, r.RunID)
+	})
+	t.Run("behind", func(t *testing.T) {
+		w := newWorld(t, scripts...)
+		slots := w.cfg.ConcurrentRuns
+		d := newMortal(w, "append", 1)
+		w.startOn(d, d)
+		r := w.post("hi")
 		<-d.died
 		w.m.Close()
-	}
-	w.start()
-	run := w.ended(r.RunID)
-	if run.State != session.Failed || run.Failure.RetryClass != failure.Local {
-		t.Errorf("run %+v", run)
-	}
+		w.cfg.ConcurrentRuns = 0
+		w.start()
+		if got, err := w.m.Cancel(t.Context(), "ann", w.id, r.RunID); err != nil || !got.CancelRequested {
+			t.Errorf("cancel: %+v, %v", got, err)
+		}
+		check(w, r.RunID)
+		w.cfg.ConcurrentRuns = slots
+	})
 }
 
 // K-010, K-030: a graceful stop ends runs that have shown something as interrupted, and

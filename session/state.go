@@ -9,6 +9,7 @@ import (
 type Status struct {
 	Run      RunState // of the active run; empty: there is none
 	Stopping bool     // the active run was asked to cancel
+	Begun    bool     // the queued run was claimed before: what it has shown is still to be judged
 	Waiting  bool     // there are pending messages
 	Paused   bool     // the pending messages wait for the operator
 	Archived bool
@@ -97,12 +98,12 @@ func Next(s Status, a Move) (Status, Do, error) {
 		case Running:
 			return s, 0, &Refusal{Code: CodeRunActive, Message: "A run is going on. Stop it first."}
 		case Queued:
-			if a == MoveResume {
+			if a == MoveResume || s.Begun {
 				return s, 0, &Refusal{Code: CodeRunActive, Message: "A run is queued. Cancel it first."}
 			}
 			do |= DoCancelRun
 		}
-		s.Run, s.Stopping, s.Paused = Queued, false, false
+		s.Run, s.Paused = Queued, false
 		return s, do, nil
 
 	case MoveSendNow:
@@ -118,12 +119,13 @@ func Next(s Status, a Move) (Status, Do, error) {
 
 	case MoveCancel:
 		switch s.Run {
-		case Queued:
-			s.Run, s.Stopping, s.Paused = "", false, s.Waiting
-			return s, DoCancelRun, nil
-		case Running:
-			if s.Stopping {
+		case Queued, Running:
+			switch {
+			case s.Stopping:
 				return s, 0, nil
+			case s.Run == Queued && !s.Begun:
+				s.Run, s.Paused = "", s.Waiting
+				return s, DoCancelRun, nil
 			}
 			s.Stopping = true
 			return s, DoAskCancel, nil
@@ -132,16 +134,12 @@ func Next(s Status, a Move) (Status, Do, error) {
 
 	case MoveClaim:
 		if s.Run == Queued {
-			s.Run = Running
+			s.Run, s.Begun = Running, false
 			return s, DoClaimRun, nil
 		}
-	case MoveRelease:
+	case MoveRelease: // also of a run that was asked to stop: what it has shown must be kept first
 		if s.Run == Running {
-			if s.Stopping {
-				s.Run, s.Stopping, s.Paused = "", false, s.Waiting
-				return s, DoCancelRun, nil
-			}
-			s.Run = Queued
+			s.Run, s.Begun = Queued, true
 			return s, DoReleaseRun, nil
 		}
 	case MoveSucceed:

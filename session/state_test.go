@@ -13,9 +13,9 @@ var update = flag.Bool("update", false, "rewrite docs/states.md")
 
 func statuses() (all []Status) {
 	for _, run := range []RunState{"", Queued, Running} {
-		for i := range 16 {
-			s := Status{Run: run, Stopping: i&1 != 0, Waiting: i&2 != 0, Paused: i&4 != 0, Archived: i&8 != 0}
-			if s.Stopping && run != Running || s.Paused && !s.Waiting || s.Archived && run != "" {
+		for i := range 32 {
+			s := Status{Run: run, Stopping: i&1 != 0, Waiting: i&2 != 0, Paused: i&4 != 0, Archived: i&8 != 0, Begun: i&16 != 0}
+			if s.Begun && run != Queued || s.Stopping && run != Running && !s.Begun || s.Paused && !s.Waiting || s.Archived && run != "" {
 				continue // cannot be
 			}
 			all = append(all, s)
@@ -47,8 +47,10 @@ func TestStates(t *testing.T) {
 				t.Errorf("%s: a run is queued and the state does not say so", name)
 			case ends&(ends-1) != 0:
 				t.Errorf("%s: two ends", name)
-			case s.Stopping && do&(DoSucceedRun|DoFailRun|DoReleaseRun) != 0:
+			case s.Stopping && do&(DoSucceedRun|DoFailRun) != 0:
 				t.Errorf("%s: a run that was asked to stop ends otherwise", name)
+			case s.Begun && do&DoCancelRun != 0:
+				t.Errorf("%s: what it has shown is dropped", name)
 			case next.Paused && starts != 0:
 				t.Errorf("%s: something starts and the queue stays paused", name)
 			case do&DoPromote != 0 && !s.Waiting && do&DoQueuePend == 0:
@@ -105,7 +107,7 @@ func word(s Status) string {
 	for _, x := range []struct {
 		on   bool
 		name string
-	}{{s.Stopping, "stopping"}, {s.Waiting, "messages waiting"}, {s.Paused, "paused"}, {s.Archived, "archived"}} {
+	}{{s.Begun, "begun"}, {s.Stopping, "stopping"}, {s.Waiting, "messages waiting"}, {s.Paused, "paused"}, {s.Archived, "archived"}} {
 		if x.on {
 			w += ", " + x.name
 		}

@@ -35,7 +35,7 @@ func (r *reader) Runs(id session.ID) ([]session.Run, error) {
 
 func (r *reader) QueuedRuns(limit int) ([]session.Run, error) {
 	return list(r, runFields, `SELECT `+runColumns+` FROM runs
-WHERE state = 'queued' AND NOT parked ORDER BY queued_at, id LIMIT $1`, atMost(limit))
+WHERE state = 'queued' AND NOT parked ORDER BY cancel_requested DESC, queued_at, id LIMIT $1`, atMost(limit))
 }
 
 func (r *reader) RunningRuns() ([]session.Run, error) {

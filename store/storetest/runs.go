@@ -130,6 +130,10 @@ func runLists(w *world) {
 	}
 	list([]session.RunID{"run_1", "run_3", "run_2", "run_0"}, queued(0))
 	list([]session.RunID{"run_1", "run_3"}, queued(2))
+	stopping := w.run("run_2")
+	stopping.CancelRequested = true
+	w.do(func(tx session.Tx) error { return tx.PutRun(stopping, session.Queued, stopping.Generation) })
+	list([]session.RunID{"run_2", "run_1"}, queued(2))
 	w.move(w.run("run_1"), session.Running)
 	w.move(w.run("run_0"), session.Running)
 	w.move(w.run("run_3"), session.Cancelled)
