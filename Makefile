@@ -7,7 +7,7 @@ TESTED     = $(shell go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPa
 FUZZTIME  ?= 2m
 STATICCHECK = go tool -modfile=$(CURDIR)/.ci/tools/go.mod staticcheck
 
-.PHONY: run test check unit conformance page e2e screenshots bench golden generate fuzz setup
+.PHONY: run test check unit conformance page e2e soak screenshots bench golden generate fuzz setup
 
 run:
 	go run ./cmd/reprise serve
@@ -39,6 +39,10 @@ page: web/node_modules/.package-lock.json
 
 e2e: setup e2e/browser/node_modules/.package-lock.json
 	go test -count=1 -timeout 15m ./e2e/...
+
+# The longer forms of what the tests do for a minute.
+soak:
+	go test -count=1 -v -timeout 20m ./e2e -run TestSoak -soak 10m
 
 %/node_modules/.package-lock.json: %/package-lock.json
 	npm --prefix $* ci --no-audit --no-fund

@@ -21,6 +21,7 @@ import (
 var (
 	seed  = flag.Uint64("seed", rand.Uint64(), "`number` that the moments of kill -9 follow from")
 	kills = flag.Int("kills", 30, "how often the server is killed")
+	soak  = flag.Duration("soak", time.Minute, "how long the server is killed under load")
 	race  = flag.Bool("racebinary", false, "build the binary with the race detector")
 )
 
