@@ -47,6 +47,7 @@ var plainRules = map[string]string{
 	"stop:malformed":          "the model's stop reason says that it broke its own tool call",
 	"cancelled":               "somebody ended it on purpose",
 	"interrupted":             "our own process stopped",
+	"spend_limit":             "the operator's own limit leaves too little for it, so nothing was sent",
 	"credentials_unresolved":  "no credential was found, so nothing was sent",
 	"header:" + unifiedStatus: "the header " + unifiedStatus + " says that the plan's window is spent",
 }

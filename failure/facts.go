@@ -125,6 +125,14 @@ func NewLocal(rule, message string) *Failure {
 	return out
 }
 
+// NewSpendLimit is a call that was not made because a cap of the operator's leaves too little
+// for it. It has no provider: none was asked. The code names the cap.
+func NewSpendLimit(code, message string) *Failure {
+	out := &Failure{Code: code, Message: clip(redact(message), maxMessage), Delivered: llm.NeverSent}
+	out.set(SpendLimitExceeded, "spend_limit", "our own configuration")
+	return out
+}
+
 // NewUnresolved is a call that was not made because no credential was found for it.
 func NewUnresolved(f Facts, message string) *Failure {
 	out := f.fail()

@@ -1,7 +1,5 @@
 package llm
 
-import "fmt"
-
 // ModelFacts is what is known of a model: how much it takes, what it can do and what it costs. The
 // zero value knows nothing.
 type ModelFacts struct {
@@ -17,32 +15,10 @@ type ModelFacts struct {
 	Price *Price `json:"price,omitempty"`
 }
 
-// Needs is what a request asks of a model.
+// Needs is what a request asks of a model, in tokens.
 type Needs struct {
-	Input            int64 // tokens, estimated
-	Output           int64 // tokens at most; 0: the request leaves it to the provider
-	Tools            bool
-	Images           bool
-	StructuredOutput bool // of requests in raw form alone: Request has no field for it
-}
-
-// Takes reports whether a model can take the request, and why not. What is not known of the
-// model does not speak against it.
-func (m *ModelFacts) Takes(n Needs) (bool, string) {
-	no := func(can *bool) bool { return can != nil && !*can }
-	switch {
-	case m.Context > 0 && n.Input >= m.Context:
-		return false, fmt.Sprintf("the conversation has about %d tokens, and the model takes %d", n.Input, m.Context)
-	case m.MaxOutput > 0 && n.Output > m.MaxOutput:
-		return false, fmt.Sprintf("an answer of up to %d tokens is asked for, and the model gives %d", n.Output, m.MaxOutput)
-	case n.Tools && no(m.Tools):
-		return false, "the model uses no tools"
-	case n.Images && no(m.Images):
-		return false, "the model sees no images"
-	case n.StructuredOutput && no(m.StructuredOutput):
-		return false, "the model gives no structured output"
-	}
-	return true, ""
+	Input  int64 // estimated
+	Output int64 // at most; 0: the request leaves it to the provider
 }
 
 // Most is what a call with these needs costs at most. ok is false where the price, or how long
@@ -61,21 +37,25 @@ func (m *ModelFacts) Most(n Needs) (most Money, ok bool) {
 	return m.Price.Most(atMost(n.Input), output), true
 }
 
-// Reported is what a call cost for which the provider reported its usage.
-func (m *ModelFacts) Reported(u Usage) Cost {
-	if m.Price == nil {
+// Cost is what a call cost. usage is what the provider reported, nil for nothing; whole: the
+// call came to its end, so that the report is complete. Where it is not, what was sent and the
+// bytes of output that came are counted: output that the provider made and did not send is
+// then not in it.
+func (m *ModelFacts) Cost(usage *Usage, whole bool, n Needs, received int64) Cost {
+	switch {
+	case m.Price == nil:
 		return Cost{Kind: CostUnknown}
+	case *m.Price == Price{}:
+		return Cost{Kind: CostKnown}
+	case usage != nil && whole:
+		return Cost{Amount: m.Price.Of(*usage), Kind: CostKnown}
 	}
-	return Cost{Amount: m.Price.Of(u), Kind: CostKnown}
-}
-
-// Unreported is what a call cost for which none was: its input, and the bytes of output that
-// came. Output that the provider made and did not send is not in it.
-func (m *ModelFacts) Unreported(n Needs, received int64) Cost {
-	if m.Price == nil {
-		return Cost{Kind: CostUnknown}
+	u := Usage{Input: n.Input}
+	if usage != nil {
+		u = *usage
 	}
-	return Cost{Amount: m.Price.Of(Usage{Input: n.Input, Output: tokens(received)}), Kind: CostEstimated}
+	u.Output = max(u.Output, tokens(received))
+	return Cost{Amount: m.Price.Of(u), Kind: CostEstimated}
 }
 
 // Estimates of tokens. No tokenizer is asked: they differ, are large, and of most models none
@@ -94,7 +74,7 @@ func atMost(estimate int64) int64 { return 2 * estimate }
 
 // Needs estimates what the request asks of a model.
 func (r *Request) Needs() Needs {
-	n := Needs{Output: int64(r.MaxOutputTokens), Tools: len(r.Tools) > 0}
+	n := Needs{Output: int64(r.MaxOutputTokens)}
 	if r.Raw != nil {
 		n.Input = tokens(int64(len(r.Raw)))
 		return n
@@ -102,7 +82,7 @@ func (r *Request) Needs() Needs {
 	size, fixed := int64(len(r.System)), int64(perMessage)
 	for i := range r.Messages {
 		fixed += perMessage
-		n.add(r.Messages[i].Parts, &size, &fixed)
+		measure(r.Messages[i].Parts, &size, &fixed)
 	}
 	for i := range r.Tools {
 		t := &r.Tools[i]
@@ -117,20 +97,20 @@ func (r *Request) Needs() Needs {
 	return n
 }
 
-func (n *Needs) add(parts []Part, size, fixed *int64) {
+// measure adds the bytes of parts, and the tokens of what is not counted by its bytes.
+func measure(parts []Part, size, fixed *int64) {
 	for i := range parts {
 		p := &parts[i]
 		switch p.Kind {
 		case PartNotice:
 			continue
 		case PartImage:
-			n.Images = true
 			*fixed += perImage
 			continue
 		case PartToolCall, PartToolResult:
 			*fixed += perMessage
 		}
 		*size += int64(len(p.Text) + len(p.Name) + len(p.Arguments) + len(p.Raw))
-		n.add(p.Content, size, fixed)
+		measure(p.Content, size, fixed)
 	}
 }

@@ -63,33 +63,6 @@ func TestPrice(t *testing.T) {
 	}
 }
 
-func TestTakes(t *testing.T) {
-	yes, no := true, false
-	knows := llm.ModelFacts{Context: 1000, MaxOutput: 100, Tools: &no, Images: &no, StructuredOutput: &no}
-	for _, c := range []struct {
-		n   llm.Needs
-		why string
-	}{
-		{llm.Needs{Input: 999, Output: 100}, ""},
-		{llm.Needs{Input: 1000}, "tokens"},
-		{llm.Needs{Output: 101}, "answer"},
-		{llm.Needs{Tools: true}, "tools"},
-		{llm.Needs{Images: true}, "images"},
-		{llm.Needs{StructuredOutput: true}, "structured"},
-	} {
-		ok, why := knows.Takes(c.n)
-		if ok != (c.why == "") || !strings.Contains(why, c.why) {
-			t.Errorf("%+v: %v, %q", c.n, ok, why)
-		}
-		if ok, why := new(llm.ModelFacts).Takes(c.n); !ok || why != "" {
-			t.Errorf("of a model that nobody knows: %q", why)
-		}
-	}
-	if ok, _ := (&llm.ModelFacts{Tools: &yes}).Takes(llm.Needs{Tools: true}); !ok {
-		t.Error("a model that uses tools does not take them")
-	}
-}
-
 func TestNeeds(t *testing.T) {
 	r := llm.Request{System: strings.Repeat("s", 400), MaxOutputTokens: 7, Messages: []llm.Message{
 		{Role: llm.RoleUser, Parts: []llm.Part{llm.Text(strings.Repeat("a", 400)), {Kind: llm.PartNotice, Text: strings.Repeat("n", 4000)}}},
@@ -101,7 +74,7 @@ func TestNeeds(t *testing.T) {
 	r.Tools = []llm.Tool{{Name: "t"}}
 	r.Messages = append(r.Messages, llm.Message{Role: llm.RoleTool, Parts: []llm.Part{
 		{Kind: llm.PartToolResult, Content: []llm.Part{{Kind: llm.PartImage, URL: "u"}}}}})
-	if more := r.Needs(); !more.Tools || !more.Images || more.Input < n.Input+1600 {
+	if more := r.Needs(); more.Input < n.Input+1600 {
 		t.Errorf("%+v", more)
 	}
 	if raw := (&llm.Request{Raw: make([]byte, 4000)}).Needs(); raw.Input != 1000 {
@@ -117,11 +90,19 @@ func TestCosts(t *testing.T) {
 	if most, ok := m.Most(llm.Needs{Input: 10, Output: 5}); !ok || most != 20_000+10_000 {
 		t.Errorf("at most %d, %v", most, ok)
 	}
-	if got := m.Reported(llm.Usage{Input: 10, Output: 5}); got != (llm.Cost{Amount: 20_000, Kind: llm.CostKnown}) {
-		t.Errorf("reported %+v", got)
-	}
-	if got := m.Unreported(llm.Needs{Input: 10}, 20); got != (llm.Cost{Amount: 20_000, Kind: llm.CostEstimated}) {
-		t.Errorf("unreported %+v", got)
+	for _, c := range []struct {
+		usage *llm.Usage
+		whole bool
+		want  llm.Cost
+	}{
+		{&llm.Usage{Input: 10, Output: 5}, true, llm.Cost{Amount: 20_000, Kind: llm.CostKnown}},
+		{nil, true, llm.Cost{Amount: 16_000, Kind: llm.CostEstimated}},
+		{nil, false, llm.Cost{Amount: 16_000, Kind: llm.CostEstimated}},
+		{&llm.Usage{Input: 8, Output: 1}, false, llm.Cost{Amount: 18_000, Kind: llm.CostEstimated}}, // what came is more than was counted yet
+	} {
+		if got := m.Cost(c.usage, c.whole, llm.Needs{Input: 6}, 20); got != c.want {
+			t.Errorf("%+v, whole %v: %+v, want %+v", c.usage, c.whole, got, c.want)
+		}
 	}
 	for _, unknown := range []llm.ModelFacts{{}, {MaxOutput: 100}, {Price: &llm.Price{Rates: llm.Rates{Output: 1}}}} {
 		if _, ok := unknown.Most(llm.Needs{Input: 10}); ok {
@@ -131,7 +112,10 @@ func TestCosts(t *testing.T) {
 	if _, ok := (&llm.ModelFacts{Price: &llm.Price{}}).Most(llm.Needs{Input: 10}); !ok {
 		t.Error("what costs nothing has no bound")
 	}
-	if got := new(llm.ModelFacts).Reported(llm.Usage{Input: 1}); got.Kind != llm.CostUnknown {
+	if got := new(llm.ModelFacts).Cost(&llm.Usage{Input: 1}, true, llm.Needs{}, 0); got != (llm.Cost{Kind: llm.CostUnknown}) {
 		t.Errorf("without a price: %+v", got)
+	}
+	if got := (&llm.ModelFacts{Price: &llm.Price{}}).Cost(nil, false, llm.Needs{Input: 1}, 9); got != (llm.Cost{Kind: llm.CostKnown}) {
+		t.Errorf("at no price: %+v", got)
 	}
 }

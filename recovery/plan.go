@@ -46,6 +46,7 @@ type Tier2 struct {
 	Base, Cap   time.Duration // the first wait, which doubles each time, and the longest
 	MaxAttempts int           // failed runs in a row after which it gives up; 0: none
 	MaxElapsed  time.Duration // since the first of them failed; 0: no limit
+	MaxSpend    llm.Money     // on what followed it; 0: no limit
 }
 
 // Backoff is the wait after so many failed runs in a row, from 1.

@@ -294,8 +294,11 @@ func (w *way) follow(ctx context.Context, d Decision) *Stopped {
 
 // stopped is the end of a step of which no attempt is left to tell.
 func (w *way) stopped(f *failure.Failure, rule Rule) *Stopped {
-	if f.Class == failure.Cancelled {
+	switch f.Class {
+	case failure.Cancelled:
 		rule = RuleCancelled
+	case failure.SpendLimitExceeded:
+		rule = RuleNotEligible
 	}
 	return w.end(f, Decision{Class: f.Class, Rule: rule}, "", llm.Output{})
 }

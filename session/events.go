@@ -106,5 +106,6 @@ type System struct {
 	ConcurrentRuns int    `json:"concurrent_runs"` // the cap
 	Now            Time   `json:"now"`             // the server's clock
 	// Rehearsal: no provider key is configured, replies are rehearsed.
-	Rehearsal bool `json:"rehearsal"`
+	Rehearsal bool      `json:"rehearsal"`
+	Spend     SpendInfo `json:"spend"`
 }

@@ -20,7 +20,9 @@ type execution struct {
 	run     Run
 	writer  *lateWriter
 	seq     int64
-	attempt Attempt              // the open, or last, one
+	attempt Attempt // the open, or last, one
+	bill    bill    // of the attempt
+	limits  Limits
 	prior   map[callKey]ToolCall // calls of this run and of those it continues
 	// unjudged: a shutdown came before it was known what earlier claims have shown.
 	unjudged bool
@@ -84,6 +86,10 @@ func (x *execution) work(ctx context.Context) error {
 	var retry Retry
 	if err := x.m.store.View(ctx, func(tx ReadTx) (err error) { retry, err = x.m.retry(tx); return err }); err != nil {
 		return err
+	}
+	x.limits = x.m.cfg.Spend
+	if settings.SpendLimit != nil {
+		x.limits.Session = *settings.SpendLimit
 	}
 	run := agent.Run{
 		Scope:   llm.Scope{Session: string(x.run.SessionID), Run: string(x.run.ID), Lineage: llm.LineageMain, Generation: x.run.Generation},
@@ -279,6 +285,9 @@ func (x *execution) ended(tx Tx, run *Run, do Do, f *failure.Failure, stopped *r
 		return err
 	}
 	row.Failure, row.Recovery = run.Failure, run.Recovery
+	if err := spentOn(tx, row); err != nil {
+		return err
+	}
 	return emit(tx, run.SessionID, Event{Type: EventMessage, Message: row})
 }
 

@@ -60,6 +60,9 @@ func insert(tx Tx, run *Run, msg *Message, last bool) error {
 	if last {
 		run.Steps = msg.Step + 1
 	}
+	if err := spentOn(tx, msg); err != nil {
+		return err
+	}
 	return emit(tx, run.SessionID, Event{Type: EventMessage, Message: msg})
 }
 

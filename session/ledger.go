@@ -24,15 +24,21 @@ func (x *execution) Open(ctx context.Context, o replay.Opening) (string, error) 
 		Evidence: replay.Evidence{Scope: o.Scope, State: replay.StateOpen, Remote: o.Remote},
 	}
 	a.Evidence.Attempt = string(a.ID)
+	b := bill{x.m.models.About(o.Provider, o.Model), o.Needs}
 	d := Soft
 	if o.Remote {
 		d = Full
 	}
 	err := x.m.store.Update(ctx, d, func(tx Tx) error {
-		_, err := tx.OpenAttempt(a)
-		return err
+		if _, err := tx.OpenAttempt(a); err != nil {
+			return err
+		}
+		return x.reserve(tx, a, b)
 	})
-	x.attempt = a
+	if err != nil {
+		a.ID = "" // there is none: the row of the failed run says only who was to be asked
+	}
+	x.attempt, x.bill = a, b
 	return string(a.ID), stale(err)
 }
 
@@ -47,7 +53,10 @@ func (x *execution) Mark(ctx context.Context, scope llm.Scope, attempt string, e
 // sync that carries the seal along; until then the attempt counts as open.
 func (x *execution) Seal(ctx context.Context, scope llm.Scope, attempt string, s replay.Seal) error {
 	return stale(x.m.store.Update(ctx, Soft, func(tx Tx) error {
-		return tx.SealAttempt(AttemptID(attempt), scope, s, At(time.Now()))
+		if err := tx.SealAttempt(AttemptID(attempt), scope, s, At(time.Now())); err != nil {
+			return err
+		}
+		return tx.Settle(AttemptID(attempt), x.bill.costOf(s))
 	}))
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/reprise-run/reprise/agent"
+	"github.com/reprise-run/reprise/llm"
 	"github.com/reprise-run/reprise/llm/replay"
 	"github.com/reprise-run/reprise/recovery"
 )
@@ -20,6 +21,8 @@ type Models interface {
 	// *failure.Failure: model_not_found, or credentials_unresolved where no key of any entry
 	// can be read.
 	Entries(model string) ([]recovery.Entry, error)
+	// About is what is known of an entry's model.
+	About(provider, model string) llm.ModelFacts
 }
 
 // Config is how a Manager behaves. Model is required; zero limits have the defaults below.
@@ -36,6 +39,7 @@ type Config struct {
 	MaxOutputTokens int // of each reply; 0: the provider's default
 	Hold            replay.Hold
 	Policy          recovery.Policy
+	Spend           Limits
 	Tools           []agent.Tool
 	// Unattended: the second tier starts a due retry although nobody watches. Ask: it starts
 	// none, each waits for the operator's click.
@@ -243,6 +247,13 @@ func emit(tx Tx, id ID, e Event) error {
 
 // emitRun tells of a run and of what it makes of its session.
 func emitRun(tx Tx, r Run) error {
+	if r.State.Terminal() {
+		spent, err := tx.Spent(Spending{Session: r.SessionID, Run: r.ID})
+		if err != nil {
+			return err
+		}
+		r.Spend = &spent
+	}
 	if err := emit(tx, r.SessionID, Event{Type: EventRun, Run: &r}); err != nil {
 		return err
 	}
@@ -282,10 +293,15 @@ func (m *Manager) System(ctx context.Context) (sys System, err error) {
 }
 
 func (m *Manager) system(tx ReadTx) (System, error) {
+	now := time.Now()
 	running, queued, err := tx.CountRuns()
+	if err != nil {
+		return System{}, err
+	}
+	spend, err := m.spendInfo(tx, now)
 	return System{
 		Version: m.cfg.Version, Rehearsal: m.cfg.Rehearsal, ConcurrentRuns: m.cfg.ConcurrentRuns,
-		Running: running, Queued: queued, Now: At(time.Now()),
+		Running: running, Queued: queued, Now: At(now), Spend: spend,
 	}, err
 }
 

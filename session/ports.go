@@ -81,6 +81,9 @@ type ReadTx interface {
 
 	Attempts(run RunID) ([]Attempt, error)
 	Attempt(id AttemptID) (Attempt, error)
+	// Spent adds up what attempts cost; SpentBySteps does for each step of a session's runs.
+	Spent(q Spending) (Spend, error)
+	SpentBySteps(id ID) (map[StepOf]Spend, error)
 	// ToolCalls lists a run's calls by step and start.
 	ToolCalls(run RunID) ([]ToolCall, error)
 
@@ -149,6 +152,11 @@ type Tx interface {
 	// AmendAttempt gives a sealed attempt of an older generation what the log has of it: OK,
 	// counts and usage. Its marks are united.
 	AmendAttempt(id AttemptID, s replay.Seal) error
+	// Reserve stores what an attempt costs so far (its Cost, at its Price), and how much more
+	// it may cost. Settle replaces both by what it did cost. What SealOpen seals stays as it is
+	// reserved, because nobody saw its end.
+	Reserve(a Attempt, more llm.Money) error
+	Settle(id AttemptID, c llm.Cost) error
 	PutDecision(id AttemptID, f *failure.Failure, d recovery.Decision) error
 
 	// InsertToolCall stores a call before it starts; ErrLost where (run, step, call) exists.

@@ -85,6 +85,12 @@ func (x *execution) judge(ctx context.Context) error {
 			if err := tx.AmendAttempt(attempt, replay.Seal{OK: whole, Published: countsOf(out.Parts()), Usage: out.Usage}); err != nil {
 				return err
 			}
+			if whole && out.Usage != nil && x.attempt.Cost != nil { // of what broke, nobody saw how much it was
+				known := llm.ModelFacts{Price: x.attempt.Price}
+				if err := tx.Settle(attempt, known.Cost(out.Usage, true, llm.Needs{}, 0)); err != nil {
+					return err
+				}
+			}
 		}
 		if whole { // the reply was shown to its end: only its row is missing
 			parts := out.Parts()

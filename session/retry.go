@@ -19,7 +19,13 @@ func schedule(tx Tx, run Run, p recovery.Policy, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	return putSchedule(tx, arm(run, p, token, now), Schedule{})
+	var spent Spend
+	if run.Since != 0 && p.Tier2.MaxSpend > 0 {
+		if spent, err = tx.Spent(Spending{Session: run.SessionID, Since: run.Since}); err != nil {
+			return err
+		}
+	}
+	return putSchedule(tx, arm(run, p, token, spent, now), Schedule{})
 }
 
 // putSchedule stores a schedule in place of an older one and tells of it: whoever watches the

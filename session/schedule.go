@@ -84,8 +84,9 @@ type Schedule struct {
 	Token int64 `json:"token"`
 }
 
-// arm makes the schedule of a run that has just failed. It is pure.
-func arm(run Run, p recovery.Policy, token int64, now time.Time) Schedule {
+// arm makes the schedule of a run that has just failed. spent is what was spent since the first
+// run of its series failed. It is pure.
+func arm(run Run, p recovery.Policy, token int64, spent Spend, now time.Time) Schedule {
 	s := Schedule{
 		SessionID: run.SessionID, Anchor: run.MessageID, RunID: run.ID,
 		State: ScheduleNever, Verb: run.Recovery.Verb,
@@ -102,7 +103,9 @@ func arm(run Run, p recovery.Policy, token int64, now time.Time) Schedule {
 	case !run.Recovery.Auto:
 		return s
 	case s.MaxAttempts > 0 && s.Attempt >= s.MaxAttempts,
-		p.Tier2.MaxElapsed > 0 && now.Sub(s.Since.Std()) >= p.Tier2.MaxElapsed:
+		p.Tier2.MaxElapsed > 0 && now.Sub(s.Since.Std()) >= p.Tier2.MaxElapsed,
+		// Where no price is known, nobody knows that the limit is not reached.
+		p.Tier2.MaxSpend > 0 && (spent.Unpriced || spent.Amount+spent.Reserved >= p.Tier2.MaxSpend):
 		s.State, s.Reason = ScheduleExhausted, "limit"
 		return s
 	}

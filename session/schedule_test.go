@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/reprise-run/reprise/failure"
+	"github.com/reprise-run/reprise/llm"
 	"github.com/reprise-run/reprise/llm/replay"
 	"github.com/reprise-run/reprise/recovery"
 )
@@ -24,12 +25,12 @@ func failedRun(attempt int, until time.Duration, auto bool) Run {
 // K-110, K-118: 2, 4, 8 … seconds, capped at 300, without a limit on the number.
 func TestArmBackoff(t *testing.T) {
 	for i, want := range []time.Duration{2, 4, 8, 16, 32, 64, 128, 256, 300, 300} {
-		s := arm(failedRun(i+1, 0, true), recovery.DefaultPolicy(), 1, noon)
+		s := arm(failedRun(i+1, 0, true), recovery.DefaultPolicy(), 1, Spend{}, noon)
 		if got := s.NextAt.Std().Sub(noon); got != want*time.Second || s.State != ScheduleArmed || s.ChosenBy != ChosenByBackoff {
 			t.Errorf("after %d: %v, %s by %s", i+1, got, s.State, s.ChosenBy)
 		}
 	}
-	if s := arm(failedRun(100000, 0, true), recovery.DefaultPolicy(), 1, noon); s.NextAt.Std().Sub(noon) != 300*time.Second {
+	if s := arm(failedRun(100000, 0, true), recovery.DefaultPolicy(), 1, Spend{}, noon); s.NextAt.Std().Sub(noon) != 300*time.Second {
 		t.Errorf("after very many: %v", s.NextAt.Std().Sub(noon))
 	}
 }
@@ -40,7 +41,7 @@ func TestArmProviderTime(t *testing.T) {
 		time.Second: ScheduleArmed, 60 * time.Second: ScheduleArmed, 90 * time.Second: ScheduleArmed,
 		91 * time.Second: ScheduleScheduled, 50 * time.Minute: ScheduleScheduled,
 	} {
-		s := arm(failedRun(1, until, true), recovery.DefaultPolicy(), 1, noon)
+		s := arm(failedRun(1, until, true), recovery.DefaultPolicy(), 1, Spend{}, noon)
 		if s.State != want || s.NextAt.Std().Before(noon.Add(until)) {
 			t.Errorf("%v: %s at %v", until, s.State, s.NextAt.Std().Sub(noon))
 		}
@@ -49,30 +50,30 @@ func TestArmProviderTime(t *testing.T) {
 
 // K-111–K-117, f20, f21 of the page.
 func TestArmNever(t *testing.T) {
-	if s := arm(failedRun(1, 0, false), recovery.DefaultPolicy(), 7, noon); s.State != ScheduleNever || s.NextAt != 0 || s.Token != 7 {
+	if s := arm(failedRun(1, 0, false), recovery.DefaultPolicy(), 7, Spend{}, noon); s.State != ScheduleNever || s.NextAt != 0 || s.Token != 7 {
 		t.Errorf("%+v", s)
 	}
 	p := recovery.DefaultPolicy()
 	p.Tier2.MaxAttempts = 6
-	if s := arm(failedRun(5, 0, true), p, 1, noon); s.State != ScheduleArmed {
+	if s := arm(failedRun(5, 0, true), p, 1, Spend{}, noon); s.State != ScheduleArmed {
 		t.Errorf("after five of six: %s", s.State)
 	}
-	if s := arm(failedRun(6, 0, true), p, 1, noon); s.State != ScheduleExhausted {
+	if s := arm(failedRun(6, 0, true), p, 1, Spend{}, noon); s.State != ScheduleExhausted {
 		t.Errorf("after six of six: %s", s.State)
 	}
 	p = recovery.DefaultPolicy()
 	p.Tier2.MaxElapsed = time.Minute
 	late := failedRun(2, 0, true)
 	late.Since = At(noon.Add(-time.Minute))
-	if s := arm(late, p, 1, noon); s.State != ScheduleExhausted || s.Since != late.Since {
+	if s := arm(late, p, 1, Spend{}, noon); s.State != ScheduleExhausted || s.Since != late.Since {
 		t.Errorf("after the time: %+v", s)
 	}
 }
 
 // K-119, K-120, K-124: time passes for a schedule.
 func TestPass(t *testing.T) {
-	armed := arm(failedRun(3, 0, true), recovery.DefaultPolicy(), 5, noon) // due in 8 s
-	far := arm(failedRun(1, 50*time.Minute, true), recovery.DefaultPolicy(), 5, noon)
+	armed := arm(failedRun(3, 0, true), recovery.DefaultPolicy(), 5, Spend{}, noon) // due in 8 s
+	far := arm(failedRun(1, 50*time.Minute, true), recovery.DefaultPolicy(), 5, Spend{}, noon)
 	held := armed
 	held.State, held.HoldReason = ScheduleHeld, HoldNobody
 	for name, c := range map[string]struct {
@@ -121,7 +122,7 @@ func TestPass(t *testing.T) {
 // K-119, K-124 and the holds of the page: each hold ends in 10 seconds of warning, and gives
 // way to another reason without one.
 func TestPassHolds(t *testing.T) {
-	armed := arm(failedRun(1, 0, true), recovery.DefaultPolicy(), 5, noon) // due in 2 s
+	armed := arm(failedRun(1, 0, true), recovery.DefaultPolicy(), 5, Spend{}, noon) // due in 2 s
 	armed.RetryClass = failure.Network
 	held := func(why string) Schedule { return armed.hold(why, noon) }
 	plain := Retry{Policy: recovery.DefaultPolicy()}
@@ -170,7 +171,7 @@ func TestPassHolds(t *testing.T) {
 // Only a failure that may be one of the way there asks for the network, and only when all else
 // lets it start.
 func TestAsksNetwork(t *testing.T) {
-	s := arm(failedRun(1, 0, true), recovery.DefaultPolicy(), 5, noon)
+	s := arm(failedRun(1, 0, true), recovery.DefaultPolicy(), 5, Spend{}, noon)
 	due := s.NextAt.Std()
 	for _, class := range failure.Classes() {
 		s.RetryClass = class
@@ -181,5 +182,28 @@ func TestAsksNetwork(t *testing.T) {
 	s.RetryClass = failure.Network
 	if s.asksNetwork(due.Add(-time.Millisecond)) || s.hold(HoldNobody, noon).asksNetwork(due) || !s.hold(HoldOffline, noon).asksNetwork(noon) {
 		t.Error("asked too early, or not again")
+	}
+}
+
+// f38: a limit in money ends the series, also where nobody knows what was spent.
+func TestArmSpent(t *testing.T) {
+	p := recovery.DefaultPolicy()
+	for _, c := range []struct {
+		spent Spend
+		limit llm.Money
+		want  ScheduleState
+	}{
+		{Spend{Amount: 10}, 0, ScheduleArmed},
+		{Spend{Amount: 9}, 10, ScheduleArmed},
+		{Spend{Amount: 9, AtLeast: true}, 10, ScheduleArmed},
+		{Spend{Amount: 10}, 10, ScheduleExhausted},
+		{Spend{Amount: 9, Reserved: 1}, 10, ScheduleExhausted},
+		{Spend{Unpriced: true}, 10, ScheduleExhausted},
+		{Spend{Unpriced: true}, 0, ScheduleArmed},
+	} {
+		p.Tier2.MaxSpend = c.limit
+		if s := arm(failedRun(2, 0, true), p, 1, c.spent, noon); s.State != c.want {
+			t.Errorf("%+v of %d: %s, want %s", c.spent, c.limit, s.State, c.want)
+		}
 	}
 }

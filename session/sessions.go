@@ -194,8 +194,10 @@ func (m *Manager) Messages(ctx context.Context, id ID, superseded bool, after in
 		if _, err := tx.Session(id); err != nil {
 			return err
 		}
-		list, err = tx.Messages(id, superseded, after, limit)
-		return err
+		if list, err = tx.Messages(id, superseded, after, limit); err != nil {
+			return err
+		}
+		return spendOf(tx, id, list)
 	})
 	return list, err
 }
@@ -224,7 +226,11 @@ func (m *Manager) Runs(ctx context.Context, id ID) (list []Run, err error) {
 // FindRun reads one run.
 func (m *Manager) FindRun(ctx context.Context, rid RunID) (r Run, err error) {
 	err = m.store.View(ctx, func(tx ReadTx) error {
-		r, err = tx.Run(rid)
+		if r, err = tx.Run(rid); err != nil {
+			return err
+		}
+		spent, err := tx.Spent(Spending{Session: r.SessionID, Run: rid})
+		r.Spend = &spent
 		return err
 	})
 	return r, err

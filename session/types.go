@@ -80,6 +80,8 @@ type Session struct {
 	State    State     `json:"state"`
 	LastRun  *Run      `json:"last_run,omitempty"`
 	Schedule *Schedule `json:"schedule,omitempty"`
+	// Spend is what its attempts cost, superseded ones too. Derived like the others.
+	Spend Spend `json:"spend"`
 }
 
 // Settings are a session's own; a zero leaves it to the server's configuration.
@@ -88,6 +90,9 @@ type Settings struct {
 	MaxSteps        int         `json:"max_steps,omitempty"`
 	MaxOutputTokens int         `json:"max_output_tokens,omitempty"` // each reply
 	Hold            replay.Hold `json:"hold,omitzero"`
+	// SpendLimit replaces the configuration's limit, in billionths of a US dollar; 0: none. It
+	// holds from the next run on.
+	SpendLimit *llm.Money `json:"spend_limit,omitempty"`
 }
 
 // Role says whose message it is.
@@ -119,6 +124,9 @@ type Message struct {
 	Usage     *llm.Usage `json:"usage,omitempty"`
 	// Interrupted says why the output was cut off; empty: it is whole.
 	Interrupted string `json:"interrupted,omitempty"`
+
+	// Spend is what the attempts of a reply's step cost, failed ones too. Derived.
+	Spend *Spend `json:"spend,omitempty"`
 
 	// SupersededBy is the run that superseded the message, at SupersededAt; empty: it is in
 	// the model's context. Failure and Recovery are its run's, on the run's last row. All four
@@ -195,6 +203,9 @@ type Run struct {
 	Reason   string    `json:"reason,omitempty"`
 	Failure  *Failure  `json:"failure,omitempty"`  // of a failed run
 	Recovery *Recovery `json:"recovery,omitempty"` // of a failed run
+	// Spend is what its attempts cost. It is derived when a run that has ended is told of, and
+	// when a run is read by its id.
+	Spend *Spend `json:"spend,omitempty"`
 }
 
 // Origin is replay.Origin as it is stored. The zero value lets no request out.
@@ -257,6 +268,10 @@ type Attempt struct {
 	Failure  *failure.Failure   `json:"failure,omitempty"`
 	Decision *recovery.Decision `json:"decision,omitempty"`
 	Usage    *llm.Usage         `json:"usage,omitempty"`
+	// Cost is absent until the attempt has ended, and stays as it is when prices change: Price
+	// is the one that it was opened at, absent where none was known.
+	Cost  *llm.Cost  `json:"cost,omitempty"`
+	Price *llm.Price `json:"price,omitempty"`
 }
 
 // CallState is the state of one tool call.

@@ -137,6 +137,9 @@ func (m *Manager) snapshot(ctx context.Context, id ID, output *Output) (*Snapsho
 		if snap.Messages, err = tx.Messages(id, false, 0, 0); err != nil {
 			return err
 		}
+		if err := spendOf(tx, id, snap.Messages); err != nil {
+			return err
+		}
 		if snap.Pending, err = tx.Pending(id); err != nil || s.LastRun == nil {
 			return err
 		}

@@ -29,6 +29,7 @@ type world struct {
 	log      session.Log
 	cfg      session.Config
 	provider *llmtest.Provider
+	facts    llm.ModelFacts // of every model
 	m        *session.Manager
 	id       session.ID
 }
@@ -62,6 +63,9 @@ func (w *world) Entries(model string) ([]recovery.Entry, error) {
 	}
 	return []recovery.Entry{{Provider: name, Model: upstream, Keys: []recovery.Key{{Provider: w.provider}}}}, nil
 }
+
+// About implements session.Models.
+func (w *world) About(provider, model string) llm.ModelFacts { return w.facts }
 
 // start starts a manager, and a session the first time.
 func (w *world) start() *world {

@@ -12,6 +12,27 @@ import (
 	"github.com/reprise-run/reprise/session"
 )
 
+const selectAttempts = `SELECT ` + attemptColumns + `, COALESCE(kind, ''), COALESCE(amount, 0), price
+FROM attempts LEFT JOIN (SELECT attempt_id, kind, amount, price FROM spend) s ON attempt_id = id `
+
+// pricedFields are an attempt's with what it cost.
+func pricedFields(p *priced) []any {
+	return append(attemptFields(&p.Attempt), &p.kind, &p.amount, asJSON(&p.Price))
+}
+
+type priced struct {
+	session.Attempt
+	kind   string
+	amount llm.Money
+}
+
+func (p *priced) attempt() session.Attempt {
+	if p.kind != "" && p.kind != costOpen {
+		p.Cost = &llm.Cost{Amount: p.amount, Kind: llm.CostKind(p.kind)}
+	}
+	return p.Attempt
+}
+
 const attemptColumns = `id, run_id, session_id, after, automatic, provider, key, model, answered,
 opened_at, marked_at, ended_at, ok, evidence, failure, decision, usage, number`
 
@@ -22,12 +43,17 @@ func attemptFields(a *session.Attempt) []any {
 }
 
 func (r *reader) Attempts(run session.RunID) ([]session.Attempt, error) {
-	return list(r, attemptFields, `SELECT `+attemptColumns+` FROM attempts
-WHERE run_id = $1 ORDER BY number`, run)
+	all, err := list(r, pricedFields, selectAttempts+`WHERE run_id = $1 ORDER BY number`, run)
+	var attempts []session.Attempt
+	for i := range all {
+		attempts = append(attempts, all[i].attempt())
+	}
+	return attempts, err
 }
 
 func (r *reader) Attempt(id session.AttemptID) (session.Attempt, error) {
-	return one(r, attemptFields, `SELECT `+attemptColumns+` FROM attempts WHERE id = $1`, id)
+	a, err := one(r, pricedFields, selectAttempts+`WHERE id = $1`, id)
+	return a.attempt(), err
 }
 
 // OpenAttempt implements session.Tx. Of the attempt's evidence the scope, the marks and
@@ -153,6 +179,9 @@ func (t *tx) SealOpen(run session.RunID, now session.Time) error {
 		e.State, e.Delivery = replay.StateSealed, llm.MaybeAccepted
 		if err := t.change(`UPDATE attempts SET evidence = $3, ended_at = $4
 WHERE id = $1 AND evidence = $2`, old.id, old.raw, asJSON(&e), now); err != nil {
+			return err
+		}
+		if _, err := t.exec(`UPDATE spend SET kind = 'estimated' WHERE attempt_id = $1 AND kind = 'open'`, old.id); err != nil {
 			return err
 		}
 	}

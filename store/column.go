@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/reprise-run/reprise/llm"
 	"github.com/reprise-run/reprise/session"
 )
 
@@ -75,6 +76,7 @@ var (
 	triggers       = []session.Trigger{session.TriggerMessage, session.TriggerRegenerate, session.TriggerResume, session.TriggerRetry}
 	scheduleStates = []session.ScheduleState{session.ScheduleArmed, session.ScheduleScheduled, session.ScheduleHeld,
 		session.ScheduleCancelled, session.ScheduleExhausted, session.ScheduleNever}
+	costKinds  = []llm.CostKind{llm.CostKnown, llm.CostEstimated, llm.CostUnknown}
 	callStates = []session.CallState{session.CallStarted, session.CallEnded, session.CallUnknown, session.CallAgain}
 )
 

@@ -37,6 +37,9 @@ func (r *reader) Session(id session.ID) (session.Session, error) {
 	if err != nil {
 		return session.Session{}, err
 	}
+	if s.Spend, err = r.Spent(session.Spending{Session: id}); err != nil {
+		return session.Session{}, err
+	}
 	derive(&s, first(last), first(schedule))
 	return s, nil
 }
@@ -65,6 +68,16 @@ WHERE archived = $1 AND updated_at > $2 ORDER BY updated_at DESC, id DESC LIMIT 
 	if err != nil {
 		return nil, err
 	}
+	spend, err := list(r, func(t *total) []any { return append(totalFields(t), &t.session) }, `SELECT `+totals+`, session_id FROM spend
+WHERE session_id IN (SELECT id FROM sessions WHERE archived = $1 AND updated_at > $2 ORDER BY updated_at DESC, id DESC LIMIT $3)
+GROUP BY session_id`, archived, after, atMost(limit))
+	if err != nil {
+		return nil, err
+	}
+	spent := make(map[session.ID]session.Spend, len(spend))
+	for i := range spend {
+		spent[spend[i].session] = spend[i].sum()
+	}
 	waiting := make(map[session.ID]*session.Schedule, len(schedules))
 	for i := range schedules {
 		waiting[schedules[i].SessionID] = &schedules[i]
@@ -74,6 +87,7 @@ WHERE archived = $1 AND updated_at > $2 ORDER BY updated_at DESC, id DESC LIMIT 
 		last[runs[i].SessionID] = &runs[i]
 	}
 	for i := range all {
+		all[i].Spend = spent[all[i].ID]
 		derive(&all[i], last[all[i].ID], waiting[all[i].ID])
 	}
 	return all, nil

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/reprise-run/reprise/internal/server"
+	"github.com/reprise-run/reprise/llm"
 	"github.com/reprise-run/reprise/llm/replay"
 	"github.com/reprise-run/reprise/recovery"
 	"github.com/reprise-run/reprise/session"
@@ -77,6 +78,9 @@ func explain(w io.Writer, run session.Run, attempts []session.Attempt) {
 	for i := range attempts {
 		explainAttempt(w, &attempts[i])
 	}
+	if len(attempts) > 0 {
+		fmt.Fprintf(w, "\nAll attempts cost %s\n", spent(sum(attempts)))
+	}
 	if run.Failure == nil {
 		return
 	}
@@ -110,6 +114,7 @@ func explainAttempt(w io.Writer, a *session.Attempt) {
 	} else {
 		fmt.Fprintf(w, "  published %d characters of text, %d of thinking, %d tool calls, %d other parts\n", p.Text, p.Thinking, p.Calls, p.Other)
 	}
+	fmt.Fprintf(w, "  cost %s\n", cost(a.Cost))
 	switch {
 	case a.OK:
 		fmt.Fprintln(w, "  it went through")
@@ -119,6 +124,39 @@ func explainAttempt(w io.Writer, a *session.Attempt) {
 	default:
 		explainDecision(w, a)
 	}
+}
+
+// cost is what an attempt cost, and how well that is known.
+func cost(c *llm.Cost) string {
+	switch {
+	case c == nil:
+		return "not known yet"
+	case c.Kind == llm.CostUnknown:
+		return "not known: the model has no price"
+	case c.Kind == llm.CostEstimated:
+		return ">= " + c.Amount.String() + ", estimated: no usage was reported"
+	}
+	return c.Amount.String()
+}
+
+// spent is a sum of costs; ">=": there is more that nobody counted.
+func spent(s session.Spend) string {
+	if s.AtLeast {
+		return ">= " + s.Amount.String()
+	}
+	return s.Amount.String()
+}
+
+// sum adds up what attempts cost, also those of a data folder that nobody serves.
+func sum(attempts []session.Attempt) (s session.Spend) {
+	for i := range attempts {
+		c := attempts[i].Cost
+		s.AtLeast = s.AtLeast || c == nil || c.Kind != llm.CostKnown
+		if c != nil {
+			s.Amount += c.Amount
+		}
+	}
+	return s
 }
 
 func explainDecision(w io.Writer, a *session.Attempt) {

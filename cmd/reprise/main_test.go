@@ -332,7 +332,7 @@ func TestSignalCancels(t *testing.T) {
 // Both verdicts, apart, and the rule.
 func TestExplain(t *testing.T) {
 	h := newHome(t, "REPRISE_RECOVERY_TIER1_BASE=1ms")
-	broken := h.run("run", "--model", "rehearsal/overloaded-then-failed-inside-text", "Hello")
+	broken := h.run("run", "--set", "models.rehearsal/*.output=10", "--set", "models.rehearsal/*.input=1", "--model", "rehearsal/overloaded-then-failed-inside-text", "Hello")
 	broken.want(t, exitRefused)
 	stop := h.serve()
 	served := h.run("explain", broken.id(t, "run"))
@@ -349,6 +349,9 @@ func TestExplain(t *testing.T) {
 		"Attempt 2  step 1  automatic",
 		"worth retrying: yes (stream_interrupted)\n  safe to repeat: no (text_shown)\n  verdict:        stop, by the rule not_safe",
 		"Something of this attempt has become observable",
+		", estimated: no usage was reported\n  failed: overloaded, status 503",
+		", estimated: no usage was reported\n  failed: stream_interrupted",
+		"\nAll attempts cost >= $0.00",
 		"by itself:      no (not_safe)",
 	} {
 		if !strings.Contains(alone.stdout, want) {

@@ -106,7 +106,7 @@ func TestSessionVerbs(t *testing.T) {
 	defer func() { stop().want(t, exitDone) }()
 	first := h.run("run", "--model", "rehearsal/tool-fast", "Hello")
 	id := first.id(t, "ses")
-	h.run("show", id).says(t, exitDone, id+"  succeeded  .*\noperator  msg_.*\nHello\n\nreply  msg_.*  rehearsal/tool-fast\n.*\\[clock .*\ntool  msg_.*\\[clock: .*\nreply  .*You asked.*")
+	h.run("show", id).says(t, exitDone, id+"  succeeded  .*\noperator  msg_.*\nHello\n\nreply  msg_.*  rehearsal/tool-fast  \\$0\n.*\\[clock .*\ntool  msg_.*\\[clock: .*\nreply  .*You asked.*")
 	var shown conversation
 	answered(t, h.run("show", "--json", id), &shown)
 	if len(shown.Messages) != 4 || shown.Session.ID != session.ID(id) {

@@ -32,7 +32,7 @@ func (p *program) sessions() *cobra.Command {
 		table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 		for i := range list.Sessions {
 			s := &list.Sessions[i]
-			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", s.ID, doing(s), s.UpdatedAt.Std().Local().Format("2006-01-02 15:04 MST"), s.Model, s.Title)
+			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", s.ID, doing(s), s.UpdatedAt.Std().Local().Format("2006-01-02 15:04 MST"), spent(s.Spend), s.Model, s.Title)
 		}
 		table.Flush() // into memory
 	})

@@ -36,7 +36,7 @@ func (p *program) show() *cobra.Command {
 		return v, err
 	}, func(w io.Writer, v conversation) {
 		s := &v.Session
-		fmt.Fprintf(w, "%s  %s  %s  %s\n", s.ID, doing(s), s.Model, s.Title)
+		fmt.Fprintf(w, "%s  %s  %s  %s  %s\n", s.ID, doing(s), s.Model, spent(s.Spend), s.Title)
 		if s.Schedule != nil {
 			fmt.Fprintln(w, waits(s.Schedule, time.Now()))
 		}
@@ -50,6 +50,9 @@ func showMessage(w io.Writer, m *session.Message) {
 	fmt.Fprintf(w, "\n%s  %s  %s", m.Role, m.ID, clock(m.CreatedAt.Std()))
 	if m.Model != "" {
 		fmt.Fprintf(w, "  %s/%s", m.Provider, m.Model)
+	}
+	if m.Spend != nil {
+		fmt.Fprintf(w, "  %s", spent(*m.Spend))
 	}
 	if m.SupersededBy != "" {
 		fmt.Fprintf(w, "  superseded by %s", m.SupersededBy)

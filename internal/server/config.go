@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/reprise-run/reprise/internal/httpapi"
+	"github.com/reprise-run/reprise/llm"
 	"github.com/reprise-run/reprise/llm/replay"
 	"github.com/reprise-run/reprise/provider"
 	"github.com/reprise-run/reprise/recovery"
@@ -106,7 +107,7 @@ type Tier2 struct {
 	AutoWithin  Duration `yaml:"auto_within"`
 	MaxAttempts int      `yaml:"max_attempts"`
 	MaxElapsed  Duration `yaml:"max_elapsed"`
-	MaxSpend    float64  `yaml:"max_spend"`
+	MaxSpend    USD      `yaml:"max_spend"`
 }
 
 // Limits bound what the server does at a time.
@@ -115,10 +116,10 @@ type Limits struct {
 	Queued         string `yaml:"queued"` // auto or operator: who starts what found no slot
 }
 
-// Spend caps cost, in US dollars.
+// Spend caps cost; 0: no cap.
 type Spend struct {
-	Session float64 `yaml:"session"`
-	Day     float64 `yaml:"day"`
+	Session USD `yaml:"session"`
+	Day     USD `yaml:"day"`
 }
 
 // Tools configures what models may ask for.
@@ -156,6 +157,7 @@ func (r Recovery) policy() recovery.Policy {
 		Tier2: recovery.Tier2{
 			Base: time.Duration(r.Tier2.Base), Cap: time.Duration(r.Tier2.Cap),
 			MaxAttempts: r.Tier2.MaxAttempts, MaxElapsed: time.Duration(r.Tier2.MaxElapsed),
+			MaxSpend: llm.Money(r.Tier2.MaxSpend),
 		},
 		AutoWithin:  time.Duration(r.Tier2.AutoWithin),
 		Unknown:     r.Unknown == "bounded",
@@ -320,8 +322,8 @@ func (c *Config) validate() error {
 	switch r.Tier2.Mode {
 	case "interactive", "off":
 	case "unattended":
-		if r.Tier2.MaxElapsed <= 0 {
-			bad("recovery.tier2.max_elapsed", "unattended retries need a ceiling: want a time, as 12h")
+		if r.Tier2.MaxElapsed <= 0 && r.Tier2.MaxSpend <= 0 {
+			bad("recovery.tier2.max_elapsed", "unattended retries need a ceiling: want a time, as 12h, or set recovery.tier2.max_spend")
 		}
 	default:
 		bad("recovery.tier2.mode", "want interactive, unattended or off")
@@ -335,7 +337,6 @@ func (c *Config) validate() error {
 	if r.Tier2.MaxAttempts < 0 {
 		bad("recovery.tier2.max_attempts", "want 0 or more; 0 is no limit")
 	}
-	unavailable("recovery.tier2.max_spend", r.Tier2.MaxSpend != 0, "a limit on slow retries in money is")
 	if c.Limits.ConcurrentRuns < 0 {
 		bad("limits.concurrent_runs", "want 0 or more; 0 leaves every run queued")
 	}
@@ -344,8 +345,6 @@ func (c *Config) validate() error {
 	}
 	unavailable("database", c.Database != "", "a database other than the SQLite file is")
 	unavailable("events", c.Events != "", "an event log outside of the process is")
-	unavailable("spend.session", c.Spend.Session != 0, "a cap on cost is")
-	unavailable("spend.day", c.Spend.Day != 0, "a cap on cost is")
 	unavailable("tools.workspace", c.Tools.Workspace != "", "a workspace for tools is")
 	unavailable("tools.mcp", len(c.Tools.MCP) > 0, "a tool server is")
 	return errors.Join(errs...)

@@ -196,7 +196,7 @@ func (m *Models) entry(model string) (recovery.Entry, error) {
 	if p == nil {
 		return recovery.Entry{}, m.notFound(name, upstream, fmt.Sprintf("There is no provider %q.", name))
 	}
-	e := recovery.Entry{Provider: name, Model: upstream, Keys: p.ready(m.cfg.env)}
+	e := recovery.Entry{Provider: name, Model: upstream, Can: abilities(m.About(name, upstream)), Keys: p.ready(m.cfg.env)}
 	for i := range e.Keys {
 		if k := &e.Keys[i]; k.Err != nil {
 			k.Err.Model = upstream

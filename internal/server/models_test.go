@@ -15,6 +15,7 @@ import (
 	"github.com/reprise-run/reprise/failure"
 	"github.com/reprise-run/reprise/internal/httpapi"
 	"github.com/reprise-run/reprise/llm"
+	"github.com/reprise-run/reprise/recovery"
 	"github.com/reprise-run/reprise/session"
 )
 
@@ -200,6 +201,13 @@ models:
 	}
 	if m := cfg.about("local", "big"); m.Context != 131_072 || m.MaxOutput != 4096 || !*m.Tools || *m.Price != (llm.Price{}) {
 		t.Errorf("local/big: %+v", m)
+	}
+	m := openModels(t, `
+providers: {a: {base_url: http://127.0.0.1:1/v1}}
+models: {a/*: {context: 9, tools: false, images: true}}
+`, nil)
+	if e, err := m.Entries("a/x"); err != nil || e[0].Can != (recovery.Abilities{Context: 9, NoTools: true}) {
+		t.Errorf("a chain knows %+v, %v", e, err)
 	}
 	if p := cfg.about("rehearsal", "ok").Price; p.Output != 10*llm.Dollar {
 		t.Errorf("rehearsal: %+v", p)

@@ -26,6 +26,7 @@ import (
 	"github.com/reprise-run/reprise/agent"
 	"github.com/reprise-run/reprise/eventlog"
 	"github.com/reprise-run/reprise/internal/httpapi"
+	"github.com/reprise-run/reprise/llm"
 	"github.com/reprise-run/reprise/session"
 	"github.com/reprise-run/reprise/store/sqlite"
 	"github.com/reprise-run/reprise/web"
@@ -115,6 +116,7 @@ func Open(ctx context.Context, cfg Config, o Options) (s *Server, err error) {
 		OperatorStarts: cfg.Limits.Queued == "operator",
 		Hold:           cfg.Recovery.Hold.replay(),
 		Policy:         cfg.Recovery.policy(),
+		Spend:          session.Limits{Session: llm.Money(cfg.Spend.Session), Day: llm.Money(cfg.Spend.Day)},
 		Unattended:     cfg.Recovery.Tier2.Mode == "unattended",
 		Ask:            cfg.Recovery.Tier2.Ask,
 		Override:       cfg.retry,

@@ -41,9 +41,10 @@ type Attempt struct {
 	sink      Sink
 	terms     Terms
 	staged    stage
-	content   int // bytes of text and thinking staged
-	chars     int // characters staged
-	firstPart int // the part of the first content; -1: none yet
+	content   int   // bytes of text and thinking staged
+	chars     int   // characters staged
+	received  int64 // bytes of output that came
+	firstPart int   // the part of the first content; -1: none yet
 	flowing   bool
 	calls     bool // a part of a tool call was seen: the rest is held to the end
 
@@ -305,6 +306,9 @@ func (a *Attempt) stage(e *llm.Event) error {
 			return err
 		}
 	}
+	if kind != llm.Preamble {
+		a.received += int64(len(e.Text) + len(e.Name))
+	}
 	if kind == llm.ToolCall && !a.calls {
 		if err := a.flush(); err != nil {
 			return err
@@ -397,6 +401,7 @@ func (a *Attempt) mark(ctx context.Context, effects Reasons) error {
 func (a *Attempt) seal(ctx context.Context, s Seal) error {
 	s.Marks, s.Published = a.marks, a.published
 	s.Usage, s.Model, s.ID = a.heard.Usage, a.heard.Model, a.heard.ID
+	s.Received = a.received
 	if err := a.ledger.Seal(ctx, a.scope, a.id, s); err != nil {
 		return fmt.Errorf("%w: seal the attempt: %w", ErrOurs, err)
 	}

@@ -101,7 +101,7 @@ func (g *Gate) Open(ctx context.Context, after *Attempt, p llm.Provider, req *ll
 	if after != g.last {
 		return nil, errOrder
 	}
-	o := Opening{Scope: g.scope, Provider: p.Name(), Model: req.Model, Remote: req.MayActRemotely()}
+	o := Opening{Scope: g.scope, Provider: p.Name(), Model: req.Model, Remote: req.MayActRemotely(), Needs: req.Needs()}
 	_, byOperator := g.origin.(Operator)
 	o.Automatic = !byOperator || after != nil
 	if k, ok := p.(llm.Keyed); ok {

@@ -20,6 +20,7 @@ type Opening struct {
 	Key       string // the key's label, never the key
 	Model     string
 	Remote    bool // Request.MayActRemotely
+	Needs     llm.Needs
 }
 
 // Seal is what a ledger stores when an attempt has ended.
@@ -29,6 +30,7 @@ type Seal struct {
 	Published Counts
 	Delivery  llm.Delivery
 	Usage     *llm.Usage
+	Received  int64  // bytes of output that came, published or not
 	Model     string // who answered, in the provider's words
 	ID        string // the provider's id of the response
 }

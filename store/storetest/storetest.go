@@ -48,6 +48,8 @@ func Run(t *testing.T, create Create) {
 		{"MissingEvidence_F14_F16", missingEvidence},
 		{"Decisions", decisions},
 		{"MarkRace", markRace},
+		{"Spend", spend},
+		{"SpendRace_K155", spendRace},
 		{"ToolCalls", toolCalls},
 		{"UnknownWords", unknownWords},
 		{"Outbox", outbox},

@@ -8,6 +8,7 @@ export interface Attempt {
   after?: string;
   answered?: string;
   automatic: boolean;
+  cost?: Cost;
   decision?: Decision;
   ended_at?: number;
   evidence: Evidence;
@@ -19,6 +20,7 @@ export interface Attempt {
   number: number;
   ok: boolean;
   opened_at: number;
+  price?: Price;
   provider: string;
   run_id: string;
   session_id: string;
@@ -53,6 +55,11 @@ export interface Check {
   model?: string;
   ok: boolean;
   provider: string;
+}
+
+export interface Cost {
+  amount: number;
+  kind: string;
 }
 
 export interface Counts {
@@ -164,6 +171,7 @@ export interface Message {
   role: string;
   run_id: string;
   session_id: string;
+  spend?: Spend;
   step: number;
   superseded_at?: number;
   superseded_by?: string;
@@ -381,6 +389,7 @@ export interface Run {
   requests: number;
   session_id: string;
   since?: number;
+  spend?: Spend;
   started_at?: number;
   state: string;
   steps: number;
@@ -446,6 +455,7 @@ export interface Session {
   revision: number;
   schedule?: Schedule;
   settings: Settings;
+  spend: Spend;
   state: string;
   title: string;
   updated_at: number;
@@ -480,6 +490,7 @@ export interface Settings {
   hold?: string;
   max_output_tokens?: number;
   max_steps?: number;
+  spend_limit?: number;
   system?: string;
 }
 
@@ -508,6 +519,19 @@ export interface SnoozeInBody {
   until: number;
 }
 
+export interface Spend {
+  amount: number;
+  at_least: boolean;
+  reserved?: number;
+  unpriced?: boolean;
+}
+
+export interface SpendInfo {
+  day: Spend;
+  day_limit?: number;
+  session_limit?: number;
+}
+
 export interface Superseded {
   anchor: string;
   by: string;
@@ -520,6 +544,7 @@ export interface System {
   queued: number;
   rehearsal: boolean;
   running: number;
+  spend: SpendInfo;
   version: string;
 }
 

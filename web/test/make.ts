@@ -4,7 +4,7 @@ import type { Attempt, Message, Run, Schedule, ServerEvent, Session, Snapshot, S
 
 export const session = (o: Partial<Session> = {}): Session => ({
   id: 'ses_1', title: 'A session', model: 'alpha/large', settings: {}, archived: false, paused: false, actor: 'operator',
-  created_at: 1, updated_at: 1, revision: 1, state: 'idle', ...o,
+  created_at: 1, updated_at: 1, revision: 1, state: 'idle', spend: { amount: 0, at_least: false }, ...o,
 });
 
 export const run = (o: Partial<Run> = {}): Run => ({
@@ -29,7 +29,7 @@ export const attempt = (o: Partial<Attempt> = {}): Attempt => ({
 export const snapshot = (o: Partial<Snapshot> = {}): ServerEvent => ({
   type: 'snapshot',
   snapshot: {
-    sessions: [session()], system: { version: '1', running: 0, queued: 0, concurrent_runs: 16, now: 0, rehearsal: false },
+    sessions: [session()], system: { version: '1', running: 0, queued: 0, concurrent_runs: 16, now: 0, rehearsal: false, spend: { day: { amount: 0, at_least: false } } },
     session: session(), messages: [message()], ...o,
   },
 });

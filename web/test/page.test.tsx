@@ -224,7 +224,7 @@ test('a first visit says that replies are rehearsed, and offers failures to see'
   store = new Store();
   render(<Root store={store} />);
   await act(() => store.start());
-  await tell(snapshot({ sessions: [], session: undefined, system: { version: '1', running: 0, queued: 0, concurrent_runs: 1, now: 0, rehearsal: true } }));
+  await tell(snapshot({ sessions: [], session: undefined, system: { version: '1', running: 0, queued: 0, concurrent_runs: 1, now: 0, rehearsal: true, spend: { day: { amount: 0, at_least: false } } } }));
   expect(screen.getByText(/No provider key is configured yet/)).toBeTruthy();
   answers['POST /api/v1/sessions'] = [201, session({ id: 'ses_7' })];
   answers['POST /api/v1/sessions/ses_7/messages'] = [202, {}];

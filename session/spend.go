@@ -1,0 +1,142 @@
+package session
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/reprise-run/reprise/failure"
+	"github.com/reprise-run/reprise/llm"
+	"github.com/reprise-run/reprise/llm/replay"
+)
+
+// day is the rolling window of the cap that all sessions share.
+const day = 24 * time.Hour
+
+// Limits caps cost; 0: no cap.
+type Limits struct {
+	Session llm.Money // each session, over its whole life
+	Day     llm.Money // all sessions, over the last 24 hours
+}
+
+// Spend adds up what attempts cost, in billionths of a US dollar.
+type Spend struct {
+	Amount llm.Money `json:"amount"`
+	// AtLeast: of some attempt no usage was reported, or no price is known, so that it was more.
+	AtLeast bool `json:"at_least"`
+	// Unpriced: of some attempt no price is known.
+	Unpriced bool `json:"unpriced,omitempty"`
+	// Reserved is what attempts may cost beyond the amount that have not ended, or whose end
+	// nobody saw. It counts against the caps.
+	Reserved llm.Money `json:"reserved,omitempty"`
+}
+
+// Spending says whose attempts add up; what is zero does not narrow it. Run and Step belong to
+// a Session.
+type Spending struct {
+	Session ID
+	Run     RunID
+	Step    int // of the run, from 1; 0: all of them
+	Since   Time
+}
+
+// SpendInfo is what all sessions cost in the last 24 hours, and the caps.
+type SpendInfo struct {
+	Day Spend `json:"day"`
+	// DayLimit and SessionLimit are the configuration's, absent where there is none; a session
+	// may have a limit of its own.
+	DayLimit     llm.Money `json:"day_limit,omitempty"`
+	SessionLimit llm.Money `json:"session_limit,omitempty"`
+}
+
+func (m *Manager) spendInfo(tx ReadTx, now time.Time) (SpendInfo, error) {
+	d, err := tx.Spent(Spending{Since: At(now.Add(-day))})
+	return SpendInfo{Day: d, DayLimit: m.cfg.Spend.Day, SessionLimit: m.cfg.Spend.Session}, err
+}
+
+// bill is what decides the cost of an open attempt: the model's price at the time that it was
+// opened, and what its request asks for.
+type bill struct {
+	facts llm.ModelFacts
+	needs llm.Needs
+}
+
+// reserve sets aside what an attempt may cost at most, in the transaction that opens it. A
+// cap that might be exceeded, or of which nobody could tell, is a *failure.Failure.
+func (x *execution) reserve(tx Tx, a Attempt, b bill) error {
+	most, bounded := b.facts.Most(b.needs)
+	for _, c := range []struct {
+		limit llm.Money
+		code  string
+		of    string
+		who   Spending
+	}{
+		{x.limits.Session, "session_limit", "The session", Spending{Session: a.SessionID}},
+		{x.limits.Day, "day_limit", "The day", Spending{Since: a.OpenedAt - Time(day.Milliseconds())}},
+	} {
+		if c.limit == 0 {
+			continue
+		}
+		spent, err := tx.Spent(c.who)
+		if err != nil {
+			return err
+		}
+		if left := c.limit - spent.Amount - spent.Reserved; !bounded || most > left {
+			return failure.NewSpendLimit(c.code, fmt.Sprintf("%s has a limit of %s, of which %s is left. %s",
+				c.of, c.limit, max(left, 0), tooMuch(a, b, most, bounded)))
+		}
+	}
+	sent := b.facts.Cost(nil, false, b.needs, 0)
+	a.Cost, a.Price = &sent, b.facts.Price
+	return tx.Reserve(a, max(most-sent.Amount, 0))
+}
+
+// tooMuch says why a request is not let out under a cap, and what to do.
+func tooMuch(a Attempt, b bill, most llm.Money, bounded bool) string {
+	name := a.Provider + "/" + a.Model
+	switch {
+	case bounded:
+		return fmt.Sprintf("The next request may cost up to %s: raise the limit, or bound the answer with max_output_tokens.", most)
+	case b.facts.Price == nil:
+		return fmt.Sprintf("What %s costs is not known: set models.%s.input and output, 0 where it costs nothing.", name, name)
+	}
+	return fmt.Sprintf("How long an answer of %s may get is not known: set models.%s.max_output, or bound it with max_output_tokens.", name, name)
+}
+
+// costOf is what a sealed attempt cost. A request that was not processed costs nothing.
+func (b bill) costOf(s replay.Seal) llm.Cost {
+	if s.Delivery != llm.MaybeAccepted {
+		return llm.Cost{Kind: llm.CostKnown}
+	}
+	return b.facts.Cost(s.Usage, s.OK, b.needs, s.Received)
+}
+
+// spentOn completes a new row by what the attempts of its step cost.
+func spentOn(tx ReadTx, m *Message) error {
+	if m.Role != RoleReply {
+		return nil
+	}
+	spent, err := tx.Spent(Spending{Session: m.SessionID, Run: m.RunID, Step: m.Step + 1})
+	m.Spend = &spent
+	return err
+}
+
+// spendOf completes rows by what the attempts of their steps cost.
+func spendOf(tx ReadTx, id ID, rows []Message) error {
+	spent, err := tx.SpentBySteps(id)
+	if err != nil {
+		return err
+	}
+	for i := range rows {
+		m := &rows[i]
+		if s, ok := spent[StepOf{m.RunID, m.Step}]; ok && m.Role == RoleReply {
+			m.Spend = &s
+		}
+	}
+	return nil
+}
+
+// StepOf names a step of a run.
+type StepOf struct {
+	Run  RunID
+	Step int
+}
