@@ -1,4 +1,4 @@
-import type { Attempt, Message, ModelList, Part, Receipt, Run, Schedule, Session } from './types';
+import type { Attempt, Message, ModelList, Part, Preview, Receipt, Run, Schedule, Session } from './types';
 
 /** An answer that is an error, or no answer (status 0). */
 export class ApiError extends Error {
@@ -59,6 +59,8 @@ export const cancel = (sid: string, rid: string) => call<Run>('POST', `${run(sid
 export const resume = (sid: string, rid: string, key: string) => call<Receipt>('POST', `${run(sid, rid)}/resume`, undefined, key);
 export const attempts = (sid: string, rid: string) => call<{ attempts: Attempt[] }>('GET', `${run(sid, rid)}/attempts`);
 export const history = (sid: string) => call<{ messages: Message[] }>('GET', `${session(sid)}/messages?superseded=true`);
+export const listRuns = (sid: string) => call<{ runs: Run[] }>('GET', `${session(sid)}/runs`);
+export const preview = (sid: string, mid: string) => call<Preview>('GET', `${session(sid)}/messages/${encodeURIComponent(mid)}/regenerate`);
 export const editPending = (sid: string, mid: string, text: string) => call<unknown>('PATCH', pending(sid, mid), said(text));
 export const removePending = (sid: string, mid: string) => call<unknown>('DELETE', pending(sid, mid));
 export const sendNow = (sid: string, mid: string) => call<Receipt>('POST', `${pending(sid, mid)}/send-now`);
@@ -66,6 +68,8 @@ export const retryNow = (sid: string, token: number, confirm_effects: boolean, k
   call<Receipt>('POST', `${retry(sid)}/now`, { token, confirm_effects }, key);
 export const cancelRetry = (sid: string, token: number) => call<unknown>('DELETE', `${retry(sid)}?token=${token}`);
 export const scheduleRetry = (sid: string, token: number) => call<Schedule>('POST', `${retry(sid)}/schedule`, { token });
+export const resolveCall = (sid: string, id: string, action: string) =>
+  call<unknown>('POST', `${session(sid)}/tool-calls/${encodeURIComponent(id)}/resolve`, { action });
 export const addViewer = (sid: string, viewer: string) => call<unknown>('POST', `${session(sid)}/viewers`, { viewer });
 /** Goes out even while the page is being left. */
 export const removeViewer = (sid: string, viewer: string) =>

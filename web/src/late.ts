@@ -1,7 +1,8 @@
 // What the page draws rarely: it is loaded behind the rest.
 
-export { AskDialog } from './ui/ask';
 export { EditChip } from './ui/chip';
+export { Dialogs } from './ui/dialogs';
 export { Drawer } from './ui/drawer';
+export { OldReply } from './ui/old';
 export { Tour } from './ui/tour';
 export { Waiting } from './ui/waiting';

@@ -20,7 +20,9 @@ export interface Focus {
   calls: ToolCall[];
   live: Live | null;
   progress: Progress | null;
-  superseded: Record<string, number>; // anchor → messages, of what this page saw happen
+  old: Message[]; // superseded, by position, as far as they are known
+  runs: Record<string, Run>; // as far as they are known
+  whole: boolean; // old and runs were read: they are all that there is
   heard: number; // when the run last showed life, this machine's time
 }
 
@@ -72,11 +74,33 @@ function fromSnapshot(state: State, s: Snapshot, now: number): State {
       calls: s.tool_calls ?? [],
       live: s.output ? begin(s.output) : null,
       progress: null,
-      superseded: was?.superseded ?? {},
+      // What was superseded stays so: only what the page has missed is read again.
+      old: was?.old ?? [],
+      runs: { ...was?.runs, ...(s.session.last_run ? { [s.session.last_run.id]: s.session.last_run } : {}) },
+      whole: false,
       heard: now,
     };
   }
   return { sessions, system: s.system, focus, clock: s.system.now - now, gap: false };
+}
+
+/** Whether something was superseded that this page was not told of. */
+export function lacksHistory(f: Focus, session: Session | undefined): boolean {
+  if (f.whole) return false;
+  const top = Math.max(f.messages.at(-1)?.position ?? 0, f.old.at(-1)?.position ?? 0);
+  // A position that is not there belongs to a message that was superseded; a run that was not
+  // started by a message has superseded some, which show no gap before its first row.
+  return top > f.messages.length + f.old.length || (session?.last_run?.trigger ?? 'message') !== 'message';
+}
+
+/** Takes a session's whole history and its runs. What events have told meanwhile is newer. */
+export function withHistory(state: State, id: string, messages: Message[], runs: Run[]): State {
+  return withFocus(state, id, (f) => {
+    const known = new Set([...f.messages, ...f.old].map((m) => m.id));
+    const old = [...f.old, ...messages.filter((m) => m.superseded_by && !known.has(m.id))].sort((a, b) => a.position - b.position);
+    const told = Object.fromEntries(runs.map((r) => [r.id, r]));
+    return { ...state, focus: { ...f, old, runs: { ...told, ...f.runs }, whole: true } };
+  });
 }
 
 function begin(o: Output): Live {
@@ -149,6 +173,7 @@ function focused(f: Focus, event: ServerEvent, session: Session, now: number): F
     }
     case 'run': {
       const run = event.run!;
+      f = { ...f, runs: { ...f.runs, [run.id]: run } };
       if (session.last_run?.id !== run.id) return f;
       const same = f.attempts[0]?.run_id === run.id;
       const kept = f.calls.filter((c) => c.run_id === run.id);
@@ -167,13 +192,14 @@ function focused(f: Focus, event: ServerEvent, session: Session, now: number): F
     case 'pending':
       return { ...f, pending: event.pending ?? [] };
     case 'superseded': {
-      const { anchor, by, messages } = event.superseded!;
+      const { by, messages } = event.superseded!;
       const gone = new Set(messages ?? []);
+      const went = f.messages.filter((m) => gone.has(m.id)).map((m) => ({ ...m, superseded_by: by, superseded_at: event.at ?? now }));
       return {
         ...f,
         messages: f.messages.filter((m) => !gone.has(m.id)),
+        old: [...f.old, ...went].sort((a, b) => a.position - b.position),
         live: f.live?.run === by ? f.live : null,
-        superseded: { ...f.superseded, [anchor]: (f.superseded[anchor] ?? 0) + gone.size },
       };
     }
   }

@@ -1,28 +1,29 @@
 import * as api from './api';
 import { ApiError, newKey } from './api';
-import { empty, reduce, withSchedule, type State } from './state';
+import { empty, lacksHistory, reduce, withHistory, withSchedule, type State } from './state';
 import { EventStream, type Link } from './stream';
-import { ended, type Message, type ModelList, type Schedule, type ServerEvent, type Session } from './types';
+import { ended, type Message, type ModelList, type Preview, type Schedule, type ServerEvent, type Session } from './types';
+import { count } from './words';
 
 // The page's one store: the server's state as it was told, and what only the page knows. It
 // repaints at most thirty times a second, however many events arrive.
 
-export type Route = { name: 'home' | 'new' | 'waiting' } | { name: 'session'; id: string };
+export type Route = { name: 'home' | 'new' | 'waiting' } | ({ name: 'session'; id: string } & Shown);
 
-export interface Effect {
-  call_id: string;
-  name: string;
-  arguments: string;
-  state: string;
-  started_at: number;
+/** The reply of which an earlier version is shown. */
+export interface Shown {
+  version: number; // from 1; 0: every reply is the current one
+  of: string; // the operator message; empty: the last that has versions
 }
 
-export interface Ask {
-  message: Message; // the operator message to answer anew
-  effects: Effect[];
-  later: number; // operator messages behind it
-  retry?: boolean; // it was the retry bar that was pressed
-}
+/** What is asked, or shown, before the rest of the page. */
+export type Dialog =
+  | { kind: 'ask'; message: Message; preview: Preview; retry: boolean; moved: boolean } // retry: the bar was pressed; moved: the list is another than before
+  | { kind: 'versions' | 'compare'; message: string; version: number }
+  | { kind: 'effects' }
+  | { kind: 'keys' };
+
+export type Ask = Extract<Dialog, { kind: 'ask' }>;
 
 export interface App {
   server: State;
@@ -32,24 +33,25 @@ export interface App {
   stopping: Record<string, boolean>; // runs that this page asked to stop, until the server confirms
   starting: string; // the schedule, as session/token, whose start this page asked for
   error: string; // of the last act that was refused or not delivered
-  ask: Ask | null;
+  said: string; // of the last act that went through, for those who do not see it
+  receipt: { run: string; superseded: number } | null; // of the last regenerate
+  dialog: Dialog | null;
   drawer: string; // the run whose attempts are shown; empty: closed
-  history: Message[] | null; // superseded messages, where they were asked for
 }
 
 const paint = 1000 / 30;
 
-const effectsOf = (e: ApiError): Effect[] => (e.details as { effects?: Effect[] } | null)?.effects ?? [];
-
 export class Store {
   app: App = {
     server: empty, route: { name: 'home' }, link: { kind: 'connecting' }, models: null,
-    stopping: {}, starting: '', error: '', ask: null, drawer: '', history: null,
+    stopping: {}, starting: '', error: '', said: '', receipt: null, dialog: null, drawer: '',
   };
   #listeners = new Set<() => void>();
   #stream: EventStream;
   #due = 0;
   #painted = 0;
+  #history = ''; // the session whose history is on its way
+  #regenerating = false;
   #made = { key: '', id: '' }; // the session that was made for a first message, which may not have arrived
 
   constructor() {
@@ -81,6 +83,21 @@ export class Store {
     for (const e of events) server = reduce(server, e, now);
     if (server.gap) this.#stream.again();
     this.#set({ server });
+    const f = server.focus;
+    if (f && lacksHistory(f, server.sessions[f.id])) void this.#readHistory(f.id);
+  }
+
+  async #readHistory(id: string): Promise<void> {
+    if (this.#history === id) return;
+    this.#history = id;
+    try {
+      const [{ messages }, { runs }] = await Promise.all([api.history(id), api.listRuns(id)]);
+      this.#set({ server: withHistory(this.app.server, id, messages, runs) });
+    } catch (e) {
+      this.#refused(e);
+      this.#set({ server: withHistory(this.app.server, id, [], []) }); // asked for again with the next snapshot
+    }
+    this.#history = '';
   }
 
   // Where the page is.
@@ -110,16 +127,29 @@ export class Store {
   }
 
   go(path: string): void {
-    if (path !== location.pathname) history.pushState(null, '', path);
+    if (path !== location.pathname + location.search) history.pushState(null, '', path);
     this.#arrive();
   }
 
   #arrive(): void {
     const id = /^\/s\/([^/]+)$/.exec(location.pathname)?.[1];
     const page = location.pathname.slice(1);
-    const route: Route = id ? { name: 'session', id: decodeURIComponent(id) } : { name: page === 'new' || page === 'waiting' ? page : 'home' };
-    this.#set({ route, error: '', ask: null, drawer: '', history: null });
+    const query = new URLSearchParams(location.search);
+    const version = Math.max(0, Math.floor(Number(query.get('v')) || 0));
+    const route: Route = id
+      ? { name: 'session', id: decodeURIComponent(id), version, of: query.get('m') ?? '' }
+      : { name: page === 'new' || page === 'waiting' ? page : 'home' };
+    this.#set({ route, error: '', said: '', receipt: null, dialog: null, drawer: '' });
     this.#stream.follow(route.name === 'session' ? route.id : '');
+  }
+
+  /** Shows an earlier version of a reply in its place; 0: the current one. */
+  showVersion(of: string, version: number, said = ''): void {
+    const route = this.app.route;
+    if (route.name !== 'session') return;
+    const query = version > 0 ? `?v=${version}&m=${encodeURIComponent(of)}` : '';
+    history.replaceState(null, '', location.pathname + query);
+    this.#set({ route: { ...route, version, of: version > 0 ? of : '' }, dialog: null, said });
   }
 
   async #loadModels(): Promise<void> {
@@ -159,6 +189,13 @@ export class Store {
     else this.#set({ error: e.message });
   }
 
+  // An act that went through is about the current line: it comes back into view.
+  #done(said = ''): void {
+    if (this.app.error || said) this.#set({ error: '', said });
+    const { route } = this.app;
+    if (route.name === 'session' && route.version > 0) this.showVersion('', 0, said);
+  }
+
   /** Posts to the session on screen, or to a new one. The key stays the same while the text is not delivered. */
   send(text: string, key: string, model = ''): Promise<boolean> {
     return this.#act(async () => {
@@ -166,7 +203,8 @@ export class Store {
       if (!open && this.#made.key !== key) this.#made = { key, id: (await api.createSession(model)).id };
       const id = open?.id ?? this.#made.id;
       await api.post(id, text, key);
-      if (!open) this.go(`/s/${id}`);
+      if (open) this.#done();
+      else this.go(`/s/${id}`);
     });
   }
 
@@ -190,47 +228,86 @@ export class Store {
     this.#set({ stopping });
   }
 
-  /** Answers a message anew; asks first where something could be missed. confirmed is the question that was answered. */
-  async regenerate(message: Message, confirmed?: Ask): Promise<void> {
+  /** Answers a message anew; asks first where something could be missed. */
+  async regenerate(message: Message): Promise<void> {
+    const s = this.session();
+    const focus = this.app.server.focus;
+    if (!s || !focus) return;
+    const missed = focus.pending.length > 0 || focus.messages.some((m) => m.role === 'operator' && m.position > message.position);
+    if (missed) await this.#ask(message);
+    else await this.#regenerate(s, message, s.revision, false);
+  }
+
+  /** The question was answered with yes. */
+  async confirm(ask: Ask): Promise<void> {
     const s = this.session();
     if (!s) return;
-    const later = this.app.server.focus?.messages.filter((m) => m.role === 'operator' && m.position > message.position).length ?? 0;
-    if (later > 0 && !confirmed) {
-      this.#set({ ask: { message, effects: [], later } });
-      return;
-    }
-    this.#set({ ask: null });
+    // Only effects that were listed are confirmed: the server names all of them.
+    const effects = ask.preview.effects.length > 0;
+    if (ask.retry) await this.retryNow(effects);
+    else await this.#regenerate(s, ask.message, ask.preview.revision, effects, true);
+  }
+
+  async #regenerate(s: Session, message: Message, revision: number, effects: boolean, asked = false): Promise<void> {
+    if (this.#regenerating) return; // the second of a double click
+    this.#regenerating = true;
     try {
-      // Only effects that were listed are confirmed: the server names all of them.
-      await api.regenerate(s.id, message.id, s.revision, (confirmed?.effects.length ?? 0) > 0, newKey());
-      this.#set({ error: '', history: null });
+      const { run_id: run, superseded = 0 } = await api.regenerate(s.id, message.id, revision, effects, newKey());
+      const n = superseded;
+      this.#set({ dialog: null, receipt: n > 0 ? { run, superseded: n } : null });
+      this.#done(n > 0 ? `Superseded ${count(n, 'message')}` : '');
     } catch (e) {
-      if (e instanceof ApiError && e.code === 'effects_not_confirmed') {
-        this.#set({ ask: { message, effects: effectsOf(e), later } });
-      } else if (e instanceof ApiError && e.code === 'stale_revision') {
-        this.#set({ error: 'The session has moved on. Look again, then repeat.' });
-      } else this.#refused(e);
+      const code = e instanceof ApiError ? e.code : '';
+      if (code === 'effects_not_confirmed' || (asked && code === 'stale_revision')) await this.#ask(message);
+      else {
+        this.#set({ dialog: null });
+        if (code === 'stale_revision') this.#set({ error: 'The session has moved on. Look again, then repeat.' });
+        else this.#refused(e);
+      }
+    } finally {
+      this.#regenerating = false;
     }
+  }
+
+  /** Reads what would be superseded, and asks; an open question is brought up to date. */
+  async #ask(message: Message, retry = false): Promise<void> {
+    const id = this.session()?.id ?? '';
+    const before = this.app.dialog;
+    try {
+      const preview = await api.preview(id, message.id);
+      if (this.session()?.id !== id || this.app.dialog !== before) return; // the operator has gone on
+      const open = before?.kind === 'ask' ? before : null;
+      this.#set({ dialog: { kind: 'ask', message, preview, retry: open?.retry ?? retry, moved: !!open && (open.moved || !samePreview(open.preview, preview)) } });
+    } catch (e) {
+      this.#set({ dialog: null });
+      this.#refused(e);
+    }
+  }
+
+  /** Brings the open question up to date with a session that has moved on. */
+  refreshAsk(ask: Ask): void {
+    if (!this.#regenerating) void this.#ask(ask.message);
   }
 
   // The retry bar. Each act names the token of the schedule that was seen.
 
-  /** Starts the session's schedule at once. confirmed is the question that was answered. */
-  async retryNow(confirmed?: Ask): Promise<void> {
+  /** Starts the session's schedule at once. effects: those that were listed are confirmed. */
+  async retryNow(effects = false): Promise<void> {
     const s = this.session();
     if (!s?.schedule) return;
-    const { token, anchor_message_id: anchor } = s.schedule;
+    const { token, anchor_message_id: anchor, verb } = s.schedule;
     const starting = `${s.id}/${token}`;
     if (this.app.starting === starting) return;
-    this.#set({ ask: null, starting });
+    this.#set({ dialog: null, starting });
     try {
-      await api.retryNow(s.id, token, (confirmed?.effects.length ?? 0) > 0, newKey());
-      this.#set({ error: '', history: null });
+      await api.retryNow(s.id, token, effects, newKey());
+      this.#done();
     } catch (e) {
       this.#set({ starting: '' });
       const message = this.app.server.focus?.messages.find((m) => m.id === anchor);
       if (message && e instanceof ApiError && e.code === 'effects_not_confirmed') {
-        this.#set({ ask: { message, effects: effectsOf(e), later: 0, retry: true } });
+        if (verb === 'resume') this.show({ kind: 'effects' });
+        else await this.#ask(message, true);
       } else this.#missed(e);
     }
   }
@@ -265,13 +342,23 @@ export class Store {
     this.#set({ error: 'The retry has changed since you saw it. Look again, then repeat.' });
   }
 
-  dismissAsk(): void {
-    this.#set({ ask: null });
+  /** Goes on after the last finished step of a run. */
+  async resume(run: string): Promise<void> {
+    const id = this.session()!.id;
+    try {
+      await api.resume(id, run, newKey());
+      this.#set({ dialog: null });
+      this.#done();
+    } catch (e) {
+      if (e instanceof ApiError && e.code === 'effects_not_confirmed') this.show({ kind: 'effects' });
+      else this.#refused(e);
+    }
   }
 
-  resume(run: string): Promise<boolean> {
+  /** Settles a tool call whose outcome nobody knows. */
+  resolveCall(call: string, how: 'use_as_is' | 'mark_done' | 'run_again'): Promise<boolean> {
     const id = this.session()!.id;
-    return this.#act(() => api.resume(id, run, newKey()));
+    return this.#act(() => api.resolveCall(id, call, how));
   }
 
   setModel(model: string): Promise<boolean> {
@@ -298,24 +385,23 @@ export class Store {
     this.#set({ drawer: run });
   }
 
+  show(dialog: Dialog): void {
+    this.#set({ dialog });
+  }
+
+  closeDialog(): void {
+    this.#set({ dialog: null });
+  }
+
   /** Tells of something that went wrong in the page itself. */
   failed(error: string): void {
-    this.#set({ error, ask: null, drawer: '' });
+    this.#set({ error, dialog: null, drawer: '' });
   }
 
   dismissError(): void {
     this.#set({ error: '' });
   }
-
-  async showSuperseded(): Promise<void> {
-    const id = this.session()!.id;
-    await this.#act(async () => {
-      const { messages } = await api.history(id);
-      this.#set({ history: messages.filter((m) => m.superseded_by) });
-    });
-  }
-
-  hideSuperseded(): void {
-    this.#set({ history: null });
-  }
 }
+
+const samePreview = (a: Preview, b: Preview): boolean =>
+  a.superseded === b.superseded && a.replies === b.replies && a.later === b.later && a.pending === b.pending && JSON.stringify(a.effects) === JSON.stringify(b.effects);

@@ -1,8 +1,11 @@
 import { shown } from './output';
 import type { Focus, LiveStep, State } from './state';
-import { ended, waits, type Attempt, type Message, type Part, type Run, type Session, type ToolCall } from './types';
+import { ended, waits, type Attempt, type Message, type Part, type Recovery, type Run, type Session, type ToolCall } from './types';
+import { versions, type Version } from './versions';
 
 // What the screen derives from the state. Pure.
+
+const none: Version[] = [];
 
 /** One operator message and all that answers it. */
 export interface Turn {
@@ -11,24 +14,25 @@ export interface Turn {
   rows: Message[]; // replies, by position
   results: Record<string, Part>; // tool results by call id
   live: LiveStep[];
-  superseded: number; // messages that were here and left the model's context
+  versions: Version[]; // earlier replies, oldest first
   run: Run | null; // the session's last run, where it belongs here
+  recovery: Recovery | undefined; // of the run that ended it, with what came of it since
   last: boolean;
 }
 
-export function turns(focus: Focus, session: Session | undefined): Turn[] {
+/** The turns of a session, with the versions that each has. */
+export function turnsOf(focus: Focus, session: Session | undefined): Turn[] {
+  return turns(focus, session, versions(focus.old, focus.messages, focus.runs));
+}
+
+export function turns(focus: Focus, session: Session | undefined, earlier: Record<string, Version[]>): Turn[] {
   const all: Turn[] = [];
   const open = (operator: Message | null): Turn => {
-    const t: Turn = { key: operator?.id ?? 'start', operator, rows: [], results: {}, live: [], superseded: 0, run: null, last: false };
+    const t: Turn = { key: operator?.id ?? 'start', operator, rows: [], results: {}, live: [], versions: (operator && earlier[operator.id]) ?? none, run: null, recovery: undefined, last: false };
     all.push(t);
     return t;
   };
-  let before = 0;
   for (const m of focus.messages) {
-    // A position that is not there belongs to a message that was superseded.
-    const missing = Math.max(0, m.position - before - 1);
-    if (before > 0 && missing > 0) (all.at(-1) ?? open(null)).superseded += missing;
-    before = m.position;
     if (m.role === 'operator') {
       open(m);
       continue;
@@ -37,14 +41,16 @@ export function turns(focus: Focus, session: Session | undefined): Turn[] {
     if (m.role === 'reply') t.rows.push(m);
     else for (const p of m.parts ?? []) if (p.call_id) t.results[p.call_id] = p;
   }
+  for (const t of all) {
+    const end = t.rows.at(-1);
+    t.recovery = focus.runs[end?.run_id ?? '']?.recovery ?? end?.recovery;
+  }
   const last = all.at(-1);
   if (last) {
     last.last = true;
     const run = session?.last_run;
     if (run && run.message_id === last.operator?.id) last.run = run;
     if (focus.live && (!run || focus.live.run === run.id)) last.live = focus.live.steps;
-    // Until a new row shows the gap, what this page saw says how many there were.
-    if (last.rows.length === 0 && last.operator) last.superseded = Math.max(last.superseded, focus.superseded[last.operator.id] ?? 0);
   }
   return all;
 }

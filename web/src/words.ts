@@ -131,6 +131,30 @@ export function interruption(reason: string, run: Run | null): string {
   return className(reason);
 }
 
+/** What started a run. */
+export function triggerWords(r: Run): string {
+  switch (r.trigger) {
+    case 'message':
+      return 'your message';
+    case 'retry':
+      return r.actor === 'timer' ? 'a timed retry' : 'Try now';
+  }
+  return r.trigger;
+}
+
+/** How a run ended. interrupted: why the end of its output is missing. */
+export function outcomeWords(r: Run, interrupted: string): string {
+  switch (r.state) {
+    case 'succeeded':
+      return 'completed';
+    case 'failed':
+      return interrupted ? `interrupted, ${className(interrupted)}` : 'failed';
+    case 'running':
+      return 'being written';
+  }
+  return r.state;
+}
+
 const plain = new Intl.NumberFormat('en');
 export const characters = (n: number): string => `${plain.format(n)} ${n === 1 ? 'character' : 'characters'}`;
 export const count = (n: number, one: string, many = one + 's'): string => `${plain.format(n)} ${n === 1 ? one : many}`;

@@ -1,4 +1,4 @@
-import type { Attempt, Message, Run, Schedule, ServerEvent, Session, Snapshot, StreamEvent } from '../src/types';
+import type { Attempt, Message, Preview, Run, Schedule, ServerEvent, Session, Snapshot, StreamEvent } from '../src/types';
 
 // What the server would say, with defaults for all that a test does not speak of.
 
@@ -32,6 +32,12 @@ export const snapshot = (o: Partial<Snapshot> = {}): ServerEvent => ({
     sessions: [session()], system: { version: '1', running: 0, queued: 0, concurrent_runs: 16, now: 0, rehearsal: false, spend: { day: { amount: 0, at_least: false } } },
     session: session(), messages: [message()], ...o,
   },
+});
+
+export const preview = (o: Partial<Preview> = {}): Preview => ({ revision: 1, superseded: 1, replies: 1, later: 0, pending: 0, effects: [], model: 'alpha/large', ...o });
+
+export const effect = (o: Partial<Preview['effects'][number]> = {}): Preview['effects'][number] => ({
+  run_id: 'run_1', call_id: 'c', name: 'send_mail', arguments: '{"to":"team"}', state: 'ended', started_at: 1, ...o,
 });
 
 let revision = 1;

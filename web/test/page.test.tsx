@@ -5,7 +5,7 @@ import { Store } from '../src/store';
 import type { Failure, Recovery, ServerEvent } from '../src/types';
 import { Root } from '../src/ui/app';
 import { prose } from '../src/ui/later';
-import { attempt, event, message, output, reply, run, schedule, session, snapshot, text } from './make';
+import { attempt, effect, event, message, output, preview, reply, run, schedule, session, snapshot, text } from './make';
 
 // The whole page over a server that is only its answers.
 
@@ -166,8 +166,9 @@ test('a draft survives a reload', async () => {
 
 test('effects are listed before a regenerate, and an unknown one must be ticked', async () => {
   await open(snapshot({ messages: [message(), reply('done')] }), event('run', { run: run({ state: 'succeeded' }) }));
-  const effects = [{ call_id: 'c', name: 'send_mail', arguments: '{}', state: 'unknown', started_at: 1 }];
+  const effects = [effect({ state: 'unknown' })];
   answers['POST /api/v1/sessions/ses_1/messages/msg_1/regenerate'] = [409, { error: { code: 'effects_not_confirmed', message: 'x', details: { effects } } }];
+  answers['GET /api/v1/sessions/ses_1/messages/msg_1/regenerate'] = [200, preview({ revision: 9, effects })];
   await click('Regenerate');
   const dialog = within(await screen.findByRole('dialog'));
   expect(dialog.getByText('send_mail').parentElement!.textContent).toContain('outcome unknown');
@@ -175,7 +176,7 @@ test('effects are listed before a regenerate, and an unknown one must be ticked'
   expect(go.disabled).toBe(true);
   await act(async () => void fireEvent.click(dialog.getByRole('checkbox')));
   await act(async () => void fireEvent.click(go));
-  expect(sent('POST', /regenerate$/).at(-1)!.body).toMatchObject({ confirm_effects: true });
+  expect(sent('POST', /regenerate$/).at(-1)!.body).toEqual({ revision: 9, confirm_effects: true });
 });
 
 test('the queue is edited, emptied and reordered', async () => {
@@ -347,7 +348,8 @@ test('a schedule that has changed is read again, and the page says so', async ()
 
 test('effects are listed before a retry', async () => {
   await openFailed();
-  const effects = [{ call_id: 'c', name: 'send_mail', arguments: '{}', state: 'ended', started_at: 1 }];
+  const effects = [effect()];
+  answers['GET /api/v1/sessions/ses_1/messages/msg_1/regenerate'] = [200, preview({ effects })];
   answers[`POST ${retryPath}/now`] = [409, { error: { code: 'effects_not_confirmed', message: 'x', details: { effects } } }];
   await click('Try now');
   const dialog = within(await screen.findByRole('dialog'));

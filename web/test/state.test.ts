@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { shown } from '../src/output';
-import { empty, reduce, type State } from '../src/state';
+import { empty, lacksHistory, reduce, withHistory, type State } from '../src/state';
 import { textOf, type ServerEvent } from '../src/types';
 import { ordered } from '../src/view';
 import { attempt, event, message, output, reply, run, schedule, session, snapshot, text } from './make';
@@ -122,13 +122,33 @@ describe('lifecycle', () => {
     expect(s.sessions.ses_1!.state).toBe('queued');
   });
 
-  test('superseded messages leave, and are counted at their anchor', () => {
+  test('superseded messages leave, and stay readable', () => {
     const s = play(
       snapshot({ messages: [message(), reply('old')] }),
       event('superseded', { superseded: { anchor: 'msg_1', by: 'run_2', messages: ['msg_2'] } }),
     );
     expect(s.focus!.messages.map((m) => m.id)).toEqual(['msg_1']);
-    expect(s.focus!.superseded).toEqual({ msg_1: 1 });
+    expect(s.focus!.old.map((m) => [m.id, m.superseded_by, m.superseded_at])).toEqual([['msg_2', 'run_2', 1]]);
+    // A snapshot after a lost connection does not forget them.
+    const again = reduce(s, snapshot({ messages: [message(), reply('new', { id: 'msg_3', position: 3 })] }), 0);
+    expect(again.focus!.old.length).toBe(1);
+    expect(lacksHistory(again.focus!, again.sessions.ses_1)).toBe(false);
+  });
+
+  test('what was superseded before the page came is read once, and what was told meanwhile is newer', () => {
+    const s = play(snapshot({ messages: [message(), reply('new', { id: 'msg_3', position: 3, run_id: 'run_2' })] }), event('run', { run: run({ id: 'run_2', state: 'succeeded' }) }));
+    expect(lacksHistory(s.focus!, s.sessions.ses_1)).toBe(true);
+    const history = [message(), reply('old', { superseded_by: 'run_2', superseded_at: 5 }), reply('new', { id: 'msg_3', position: 3, run_id: 'run_2', superseded_by: 'run_3' })];
+    const full = withHistory(s, 'ses_1', history, [run({ state: 'failed' }), run({ id: 'run_2', state: 'running' })]);
+    expect(full.focus!.old.map((m) => m.id)).toEqual(['msg_2']);
+    expect(Object.values(full.focus!.runs).map((r) => [r.id, r.state])).toEqual([['run_1', 'failed'], ['run_2', 'succeeded']]);
+    expect(lacksHistory(full.focus!, full.sessions.ses_1)).toBe(false);
+    expect(withHistory(s, 'ses_2', history, [])).toBe(s);
+  });
+
+  test('a run that a message did not start has superseded what shows no gap yet', () => {
+    const s = play(snapshot({ session: session({ last_run: run({ id: 'run_2', trigger: 'regenerate' }) }) }));
+    expect(lacksHistory(s.focus!, s.sessions.ses_1)).toBe(true);
   });
 
   test('a pending message becomes a message once', () => {

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { announce } from '../src/announce';
 import { empty, reduce, type State } from '../src/state';
 import type { Failure, Recovery, ServerEvent } from '../src/types';
-import { callState, ordered, phase, rowState, turns } from '../src/view';
+import { callState, ordered, phase, rowState, turnsOf } from '../src/view';
 import { headline, nextStep, safeToRepeat, worthRetrying } from '../src/words';
 import { attempt, event, message, output, reply, run, session, snapshot, text } from './make';
 
@@ -42,26 +42,22 @@ describe('phase', () => {
 describe('turns', () => {
   test('group a reply with the message that it answers', () => {
     const s = play(snapshot({ messages: [message(), reply('a'), reply('b', { id: 'msg_3', position: 3, step: 1 }), message({ id: 'msg_4', position: 4 })] }));
-    expect(turns(s.focus!, s.sessions.ses_1).map((t) => [t.operator?.id, t.rows.map((r) => r.id)])).toEqual([
+    expect(turnsOf(s.focus!, s.sessions.ses_1).map((t) => [t.operator?.id, t.rows.map((r) => r.id)])).toEqual([
       ['msg_1', ['msg_2', 'msg_3']],
       ['msg_4', []],
     ]);
   });
 
-  test('a gap in the positions is what was superseded', () => {
-    const s = play(snapshot({ messages: [message(), reply('new', { position: 4 })] }));
-    expect(turns(s.focus!, s.sessions.ses_1)[0]!.superseded).toBe(2);
-  });
-
-  test('live output belongs to the last turn, and is counted at its anchor', () => {
+  test('live output belongs to the last turn, beside the version that it replaces', () => {
     const s = play(
       snapshot({ messages: [message(), reply('old')] }),
       event('superseded', { superseded: { anchor: 'msg_1', by: 'run_2', messages: ['msg_2'] } }),
       event('run', { run: run({ id: 'run_2' }) }),
       output(1, [text('new')], { run_id: 'run_2' }),
     );
-    const [t] = turns(s.focus!, s.sessions.ses_1);
-    expect(t).toMatchObject({ superseded: 1, rows: [], last: true });
+    const [t] = turnsOf(s.focus!, s.sessions.ses_1);
+    expect(t).toMatchObject({ rows: [], last: true });
+    expect(t!.versions.map((v) => v.rows.map((m) => m.id))).toEqual([['msg_2']]);
     expect(t!.live.length).toBe(1);
   });
 });

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { accessible, ask, button, complete, composer, divider, drawn, eager, follows, reply, said, say, script, sessions, stall, stop, tokens, until } from '../lib.mjs';
 import { at } from '../stage.mjs';
 
-const text = { steady: tokens('steady', 60), hang: tokens('hang', 30), long: tokens('long', 120), first: tokens('first', 10), second: tokens('second', 10) };
+const text = { steady: tokens('steady', 60), hang: tokens('hang', 30), long: tokens('long', 120) };
 
 // What a page must show and never obey.
 const hostile = `<script>globalThis.pwned = 1</script><img src="http://192.0.2.1/a.png" onerror="globalThis.pwned = 2">
@@ -28,7 +28,6 @@ export const scripts = [
   script('steady', '20ms', [say(text.steady)]),
   script('hang', '1ms', [say(text.hang), stall]),
   script('long', '40ms', [say(text.long)]),
-  script('twice', '1ms', [say(text.first)], [say(text.second)]),
   script('hostile', '1ms', [say(hostile)]),
 ];
 
@@ -97,25 +96,6 @@ export const scenarios = {
     await said(page).filter({ hasText: 'Reply complete' }).waitFor();
     assert.equal(await drawn(page), text.long);
     assert.equal(await on.requests(), 1);
-  },
-
-  async 'f26: regenerate writes a new reply and keeps the old one readable'(on) {
-    const { page } = on;
-    await on.ask('twice', 'Once more');
-    await complete(page);
-    assert.equal(await drawn(page), text.first);
-    await button(page, 'Regenerate').click();
-    await until(page, 'second-009');
-    await complete(page);
-    assert.equal(await drawn(page), text.second);
-    assert.equal(await page.getByRole('article', { name: /^Reply/ }).count(), 1);
-    assert.equal(await page.getByRole('article', { name: /^You/ }).count(), 1);
-    await page.reload();
-    await button(page, 'Show').click();
-    const old = page.getByRole('article', { name: /^Superseded/ });
-    await old.waitFor();
-    assert.equal((await old.locator('.prose').innerText()).trim(), text.first);
-    assert.equal(await on.requests(), 2);
   },
 
   async 'a tool call is shown with its result'(on) {

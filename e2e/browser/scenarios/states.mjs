@@ -190,8 +190,8 @@ const states = {
   'superseded reply shown': [{}, async (on) => {
     await ended(on);
     await button(on.page, 'Regenerate').click();
-    await button(on.page, 'Show').click();
-    await on.page.getByRole('article', { name: /^Superseded/ }).waitFor();
+    await button(on.page, 'Previous version').click();
+    await on.page.getByRole('region', { name: 'Version 1' }).waitFor();
   }],
   'regenerate asks': [{}, async (on) => {
     await ended(on);

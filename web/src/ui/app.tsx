@@ -1,13 +1,12 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { announce, marks, type Said } from '../announce';
-import { device } from '../device';
-import type { App, Store } from '../store';
-import { ended, waits } from '../types';
+import type { App, Dialog, Store } from '../store';
 import { ordered } from '../view';
 import { Banner } from './banner';
 import { Conversation } from './conversation';
 import { notLoaded, useApp, useLate, useMedia } from './hooks';
 import { Mark } from './icons';
+import { useKeys } from './keys';
 import { loadRest } from './later';
 import { SessionList } from './list';
 import { NewSession } from './new';
@@ -21,7 +20,7 @@ export function Root({ store }: { store: Store }) {
     void loadRest(() => store.failed(notLoaded));
   }, []);
   const { route, server } = app;
-  const late = useLate(store, app.drawer !== '' || app.ask !== null || route.name === 'waiting');
+  const late = useLate(store, app.drawer !== '' || app.dialog !== null || route.name === 'waiting');
   useEffect(() => {
     if (route.name !== 'session') document.title = 'Reprise';
   }, [route.name]);
@@ -51,12 +50,15 @@ export function Root({ store }: { store: Store }) {
             </main>
           )}
           {late && app.drawer && <late.Drawer key={app.drawer} store={store} app={app} />}
-          {late && app.ask && <late.AskDialog key={app.ask.effects.length} store={store} app={app} ask={app.ask} />}
+          {late && app.dialog && <late.Dialogs key={dialogKey(app.dialog)} store={store} app={app} dialog={app.dialog} />}
         </div>
       )}
     </>
   );
 }
+
+// Another question is another dialog; the same one, brought up to date, stays.
+const dialogKey = (d: Dialog): string => (d.kind === 'compare' ? `compare/${d.version}` : d.kind);
 
 function SignedOut() {
   return (
@@ -77,6 +79,9 @@ function Announcer({ app, hint }: { app: App; hint: string }) {
     before.current = app.server;
     if (now.status || now.alert) setSaid(now);
   }, [app.server]);
+  useEffect(() => {
+    if (app.said) setSaid({ status: app.said });
+  }, [app.said]);
   const schedule = app.route.name === 'session' ? app.server.sessions[app.route.id]?.schedule : undefined;
   useEffect(() => {
     const timers = marks(schedule, Date.now() + app.server.clock).map((m) => window.setTimeout(() => setSaid({ status: m.text }), m.wait));
@@ -93,53 +98,4 @@ function Announcer({ app, hint }: { app: App; hint: string }) {
       </div>
     </>
   );
-}
-
-function useKeys(store: Store, setHint: (hint: string) => void): void {
-  useEffect(() => {
-    let armed = 0;
-    const disarm = () => {
-      clearTimeout(armed);
-      armed = 0;
-      setHint('');
-    };
-    let went = -1000; // when g was pressed
-    const press = (e: KeyboardEvent) => {
-      if (e.defaultPrevented || document.querySelector('dialog[open]')) return;
-      const target = e.target as HTMLElement;
-      const typing = target.matches('input, textarea, select');
-      if (e.key === 'Escape') {
-        if (store.app.drawer) return store.showAttempts('');
-        const { last_run: run, schedule } = store.session() ?? {};
-        const waiting = waits(schedule);
-        if (!waiting && (!run || ended(run))) return;
-        // A draft in the box may be what the key was meant for: the first press only warns.
-        if (armed === 0 && target instanceof HTMLTextAreaElement && target.value.trim() !== '') {
-          armed = window.setTimeout(disarm, 3000);
-          setHint(waiting ? 'Press Esc again to cancel the retry' : 'Press Esc again to stop');
-          return;
-        }
-        disarm();
-        void (waiting ? store.cancelRetry() : store.stop());
-        return;
-      }
-      if (typing || e.ctrlKey || e.metaKey || e.altKey || !device().letters) return;
-      if (e.key === 'w' && e.timeStamp - went < 1000) return store.go('/waiting');
-      went = e.key === 'g' ? e.timeStamp : -1000;
-      const session = store.session();
-      const focus = store.app.server.focus;
-      if (!session || !focus) return;
-      if (e.key === 'r' && (!session.last_run || ended(session.last_run))) {
-        const last = focus.messages.findLast((m) => m.role === 'operator');
-        if (last) void store.regenerate(last);
-      }
-      if (e.key === 't' && waits(session.schedule)) void store.retryNow();
-      if (e.key === 'a' && session.last_run) store.showAttempts(store.app.drawer ? '' : session.last_run.id);
-    };
-    document.addEventListener('keydown', press);
-    return () => {
-      document.removeEventListener('keydown', press);
-      clearTimeout(armed);
-    };
-  }, [store]);
 }

@@ -1,61 +1,76 @@
-import { useLayoutEffect, useRef, useState } from 'preact/hooks';
-import type { App, Ask, Store } from '../store';
+import { useEffect, useState } from 'preact/hooks';
+import type { Ask, Store } from '../store';
 import { textOf } from '../types';
 import { clockTime, count, modelName } from '../words';
+import { Dialog } from './dialog';
+import { callTarget } from './parts';
+import { excerpt } from './old';
 
 /** Asks before a regenerate that supersedes something the operator could miss. */
-export function AskDialog({ store, app, ask }: { store: Store; app: App; ask: Ask }) {
-  const dialog = useRef<HTMLDialogElement>(null);
-  const [checked, setChecked] = useState(false);
-  useLayoutEffect(() => {
-    const opener = document.activeElement as HTMLElement | null;
-    dialog.current!.showModal();
-    return () => queueMicrotask(() => opener?.isConnected && opener.focus());
-  }, []);
-  const session = store.session();
-  const behind = app.server.focus?.messages.filter((m) => m.position > ask.message.position) ?? [];
-  const replies = new Set(behind.filter((m) => m.role === 'reply').map((m) => m.run_id)).size;
-  const queued = app.server.focus?.pending.length ?? 0;
-  const unknown = ask.effects.some((e) => e.state !== 'ended');
-  const said = textOf(ask.message.parts);
+export function AskDialog({ store, ask, revision }: { store: Store; ask: Ask; revision: number }) {
+  const { preview: p, retry } = ask;
+  const unknown = p.effects.filter((e) => e.state !== 'ended').map((e) => `${e.run_id}/${e.call_id}`).join(' ');
+  const [ticked, setTicked] = useState(''); // which effects: a tick is good for no others
+  const ready = ticked === unknown;
+  // The session moved on: what is asked must be what would happen.
+  useEffect(() => {
+    if (revision > p.revision) store.refreshAsk(ask);
+  }, [revision, p.revision]);
+  const verb = retry ? 'Retry' : 'Regenerate';
   return (
-    <dialog class="ask" ref={dialog} aria-labelledby="ask-title" aria-describedby="ask-body" onClose={() => store.dismissAsk()}>
-      <h2 id="ask-title">{ask.retry ? 'Retry' : 'Regenerate'} from “{said.length > 60 ? `${said.slice(0, 60)}…` : said}”?</h2>
-      <div id="ask-body">
-        <p>
-          Superseded and kept readable: {count(replies, 'reply', 'replies')}
-          {ask.later > 0 && `, ${count(ask.later, 'later message')} of yours`}.
+    <Dialog store={store} class="ask" title={`${verb} from “${excerpt(textOf(ask.message.parts))}”?`} describedBy="ask-body" closes={false}>
+      {ask.moved && (
+        <p class="ask-moved" role="status">
+          The session has changed meanwhile. This is what it would be now.
         </p>
-        {queued > 0 && <p>Stays queued: {count(queued, 'message')}.</p>}
-        {ask.effects.length > 0 && (
+      )}
+      <div id="ask-body">
+        <dl class="ask-counts">
+          <div>
+            <dt>Superseded and kept readable</dt>
+            <dd>
+              {p.replies + p.later === 0
+                ? 'nothing'
+                : [p.replies > 0 && count(p.replies, 'reply', 'replies'), p.later > 0 && `${count(p.later, 'later message')} of yours`].filter(Boolean).join(' · ')}
+            </dd>
+          </div>
+          {p.pending > 0 && (
+            <div>
+              <dt>Stays queued</dt>
+              <dd>{count(p.pending, 'message')}</dd>
+            </div>
+          )}
+        </dl>
+        {p.effects.length > 0 && (
           <>
             <p>These effects stay in place and may happen again:</p>
             <ul class="effects">
-              {ask.effects.map((e) => (
-                <li key={e.call_id}>
+              {p.effects.map((e) => (
+                <li key={`${e.run_id}/${e.call_id}`}>
                   <code>{e.name}</code>
-                  <span>{e.state === 'ended' ? 'done' : 'outcome unknown'}</span>
-                  <span class="soft">{clockTime(e.started_at, Date.now())}</span>
+                  <span class="effect-target">{callTarget(e.arguments)}</span>
+                  <span class={e.state === 'ended' ? '' : 'effect-unknown'}>{e.state === 'ended' ? 'done' : 'outcome unknown'}</span>
+                  <span class="soft number">{clockTime(e.started_at, Date.now())}</span>
                 </li>
               ))}
             </ul>
           </>
         )}
-        <p class="soft">Will use: {modelName(session?.model ?? '')}, current instructions.</p>
+        <p class="soft">Will use: {modelName(p.model)}, current instructions.</p>
       </div>
       {unknown && (
         <label class="check">
-          <input type="checkbox" checked={checked} onChange={(e) => setChecked(e.currentTarget.checked)} />I checked, or it may happen twice
+          <input type="checkbox" checked={ready} onChange={(e) => setTicked(e.currentTarget.checked ? unknown : '')} />I checked, or it may happen twice
         </label>
       )}
       <div class="ask-actions">
-        <button type="button" class="button" autofocus onClick={() => store.dismissAsk()}>
+        <button type="button" class="button" autofocus onClick={() => store.closeDialog()}>
           Keep reply
         </button>
-        <button type="button" class="button primary" disabled={unknown && !checked} onClick={() => void (ask.retry ? store.retryNow(ask) : store.regenerate(ask.message, ask))}>
-          {ask.retry ? 'Retry' : 'Regenerate'}
+        <button type="button" class="button primary" disabled={!ready} onClick={() => void store.confirm(ask)}>
+          {verb}
         </button>
       </div>
-    </dialog>
+    </Dialog>
   );
 }

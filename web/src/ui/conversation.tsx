@@ -1,9 +1,10 @@
 import type { ComponentChildren } from 'preact';
-import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import type { App, Store } from '../store';
 import { ended, type Session } from '../types';
 import { phase, turns, type Phase } from '../view';
-import { characters, className, duration, modelName } from '../words';
+import { versions } from '../versions';
+import { characters, className, count, duration, modelName } from '../words';
 import { Composer } from './composer';
 import { useNow, useProse } from './hooks';
 import { Icon } from './icons';
@@ -21,18 +22,32 @@ export function Conversation({ store, app, id }: { store: Store; app: App; id: s
   const now = useNow(app.server.clock, active ? 200 : 0);
   const drawer = useProse();
   if (app.link.kind === 'missing') return <Missing store={store} />;
+  const earlier = useMemo(() => (focus ? versions(focus.old, focus.messages, focus.runs) : {}), [focus?.old, focus?.messages, focus?.runs]);
   const p = phase(focus, session, now);
-  const all = focus ? turns(focus, session) : [];
+  const all = focus ? turns(focus, session, earlier) : [];
+  const { version, of } = app.route.name === 'session' ? app.route : { version: 0, of: '' };
+  const at = version > 0 ? all.findLastIndex((t) => (of ? t.key === of : t.versions.length > 0) && version <= t.versions.length) : -1;
+  // An earlier line ends where it ended: what was said since belongs to the current one.
+  const shown = at < 0 ? all : all.slice(0, at + 1);
+  const receipt = app.receipt?.run === run?.id ? (app.receipt?.superseded ?? 0) : 0;
   return (
     <>
       <Header store={store} session={session} phase={p} now={now} heard={(focus?.heard ?? 0) + app.server.clock} />
       <Log id={id} change={focus} drawer={drawer} last={all.at(-1)?.key ?? ''}>
         {!focus && <p class="log-note">Loading…</p>}
         {focus && all.length === 0 && <p class="log-note">Nothing has been said yet.</p>}
-        {all.map((t) => (
-          <TurnView key={t.key} store={store} turn={t} calls={focus!.calls} active={active} schedule={t.last ? session?.schedule : undefined} history={app.history} now={now} />
+        {shown.map((t, i) => (
+          <TurnView
+            key={t.key} store={store} turn={t} calls={focus!.calls} active={active} schedule={t.last ? session?.schedule : undefined}
+            version={i === at ? version : 0} superseded={t.last ? receipt : 0} now={now}
+          />
         ))}
-        {active && <RunLine phase={p} session={session} now={now} />}
+        {shown.length < all.length && (
+          <p class="log-note">
+            {count(all.length - shown.length, 'later message')} of yours belong to the current version.
+          </p>
+        )}
+        {active && at < 0 && <RunLine phase={p} session={session} now={now} />}
       </Log>
       <footer class="foot">
         {app.error && <Refused store={store} text={app.error} />}

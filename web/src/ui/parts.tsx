@@ -96,7 +96,7 @@ function Call({ part, call, result, over }: { part: Part; call: ToolCall | undef
       <summary>
         <Icon name="tool" />
         <code>{part.name || 'tool call'}</code>
-        {!cut && <span class="call-target">{target(part.arguments ?? call?.arguments ?? '')}</span>}
+        {!cut && <span class="call-target">{callTarget(part.arguments ?? call?.arguments ?? '')}</span>}
         <span class={`call-state call-${state.replaceAll(' ', '-')}`}>{state}</span>
         {effect && <span class="badge">effect</span>}
         {took && <span class="call-took">{took}</span>}
@@ -123,8 +123,8 @@ function Call({ part, call, result, over }: { part: Part; call: ToolCall | undef
   );
 }
 
-// What a call is about, for its one line: the first short string among its arguments.
-function target(json: string): string {
+/** What a call is about, for its one line: the first short string among its arguments. */
+export function callTarget(json: string): string {
   try {
     const first = Object.values(JSON.parse(json) as object).find((v) => typeof v === 'string');
     return typeof first === 'string' ? first.split('\n')[0]!.slice(0, 80) : '';

@@ -5,7 +5,8 @@ import type { Turn } from '../view';
 import { characters, clockTime, count, fullTime, interruption, modelName } from '../words';
 import { Copy } from './copy';
 import { FailureCard } from './failure';
-import { memo } from './hooks';
+import { memo, useLate } from './hooks';
+import { Icon } from './icons';
 import { Parts } from './parts';
 
 interface Props {
@@ -14,7 +15,8 @@ interface Props {
   calls: ToolCall[];
   active: boolean; // the session has a run that has not ended
   schedule: Schedule | undefined; // of the session, on its last turn
-  history: Message[] | null;
+  version: number; // the earlier reply that is shown in place of the current one; 0: none
+  superseded: number; // messages that the operator's regenerate has just superseded
   now: number; // of the page's opening or of the last run's end: no turn ticks
 }
 
@@ -23,9 +25,9 @@ export const TurnView = memo<Props>(DrawTurn, (a, b) => {
   const t = a.turn;
   const u = b.turn;
   return (
-    a.active === b.active && a.schedule === b.schedule && a.history === b.history && t.key === u.key && t.operator === u.operator && t.run === u.run && t.last === u.last &&
-    t.superseded === u.superseded && alike(t.rows, u.rows) && alike(t.live, u.live) && alike(Object.values(t.results), Object.values(u.results)) &&
-    (!t.last || alike(a.calls, b.calls))
+    a.active === b.active && a.schedule === b.schedule && a.version === b.version && a.superseded === b.superseded && t.key === u.key && t.operator === u.operator &&
+    t.run === u.run && t.last === u.last && t.versions === u.versions && t.recovery === u.recovery && alike(t.rows, u.rows) && alike(t.live, u.live) &&
+    alike(Object.values(t.results), Object.values(u.results)) && (!t.last || alike(a.calls, b.calls))
   );
 });
 
@@ -33,59 +35,97 @@ function alike(a: unknown[], b: unknown[]): boolean {
   return a.length === b.length && a.every((x, i) => x === b[i]);
 }
 
-function DrawTurn({ store, turn, calls, active, schedule, history, now }: Props) {
+function DrawTurn(p: Props) {
+  const { store, turn, version, superseded, now } = p;
+  const old = turn.versions[version - 1];
+  const late = useLate(store, !!old);
+  return (
+    <div class="turn" data-turn={turn.key}>
+      {turn.operator && <Operator message={turn.operator} now={now} />}
+      {old ? late && <late.OldReply store={store} turn={turn} version={version} now={now} /> : <Reply {...p} />}
+      {turn.versions.length > 0 && <Switcher store={store} turn={turn} version={old ? version : 0} />}
+      {!old && superseded > 0 && <p class="runline receipt">Superseded {count(superseded, 'message')}, kept readable.</p>}
+    </div>
+  );
+}
+
+/** The text that the current reply shows. */
+export const currentText = (turn: Turn): string => joined([...turn.rows.map((m) => m.parts ?? []), ...turn.live.map(shown)]);
+
+const joined = (steps: Part[][]): string => steps.map(textOf).filter(Boolean).join('\n\n');
+
+function Reply({ store, turn, calls, active, schedule, now }: Props) {
   const { operator, rows, live, run } = turn;
   const over = !turn.last || !active;
   const end = rows.at(-1);
   // A cancelled run is never shown as a failed one, whatever reached it later.
   const ending = run ? (run.state === 'failed' ? run : null) : end;
   const failure = ending?.failure;
-  const recovery = ending?.recovery;
-  const steps = [
-    ...rows.map((m) => ({ key: `${m.run_id}/${m.step}`, run: m.run_id, step: m.step, parts: m.parts ?? [], interrupted: m.interrupted ?? '' })),
-    ...live.map((s) => ({ key: `${run?.id}/${s.step}`, run: run?.id ?? '', step: s.step, parts: shown(s), interrupted: s.interrupted })),
-  ];
+  const recovery = run ? ending?.recovery : turn.recovery;
+  const steps = [...stepsOf(rows), ...live.map((s) => ({ key: `${run?.id}/${s.step}`, run: run?.id ?? '', step: s.step, parts: shown(s), interrupted: s.interrupted }))];
   const written = steps.filter((s) => s.parts.length > 0);
   const cut = steps.findLast((s) => s.interrupted)?.interrupted ?? '';
   const cancelled = run?.state === 'cancelled' && turn.last;
-  const text = steps.map((s) => textOf(s.parts)).filter(Boolean).join('\n\n');
-  const author = end?.model ?? '';
-  const old = history?.filter((m) => between(m, turn)) ?? [];
+  const empty = written.length === 0 && !failure && !cancelled && !cut;
+  if (empty && !(over && end)) return null;
+  const runId = run?.id ?? end?.run_id ?? '';
   return (
-    <>
-      {operator && <Operator message={operator} now={now} />}
-      {turn.superseded > 0 && <Superseded store={store} n={turn.superseded} open={history !== null} old={old} now={now} />}
-      {(written.length > 0 || failure || cancelled || cut || (over && end)) && (
-        <article class="message reply" aria-label={`Reply${end ? `, ${clockTime(end.created_at, now)}` : ''}`} tabIndex={-1}>
-          <header class="byline">
-            <span class="who">Reply</span>
-            {author && <span>{modelName(author)}</span>}
-            {end && <Time t={end.created_at} now={now} />}
-          </header>
-          {steps.map((s) => (
-            <Parts key={s.key} parts={s.parts} results={turn.results} calls={calls.filter((c) => c.run_id === s.run && c.step === s.step)} over={over} />
-          ))}
-          {over && written.length === 0 && !failure && !cancelled && !cut && <p class="aside">The reply is empty.</p>}
-          {over && <Divider cut={cut} run={turn.last ? run : null} end={end} parts={steps.flatMap((s) => s.parts)} now={now} />}
-          {over && failure && recovery && (
-            <FailureCard store={store} failure={failure} recovery={recovery} message={operator} runId={run?.id ?? end?.run_id ?? ''} last={turn.last} schedule={schedule?.run_id === run?.id ? schedule : undefined} shown={length(steps.at(-1)?.parts)} now={now} />
-          )}
-          {over && operator && <Actions store={store} message={operator} runId={run?.id ?? end?.run_id ?? ''} text={text} busy={active} failed={!!failure} />}
-        </article>
+    <article class="message reply" aria-label={`Reply${end ? `, ${clockTime(end.created_at, now)}` : ''}`} tabIndex={-1}>
+      <Byline end={end} now={now} />
+      {steps.map((s) => (
+        <Parts key={s.key} parts={s.parts} results={turn.results} calls={calls.filter((c) => c.run_id === s.run && c.step === s.step)} over={over} />
+      ))}
+      {over && empty && <p class="aside">The reply is empty.</p>}
+      {over && <Divider cut={cut} run={turn.last ? run : null} end={end} parts={steps.flatMap((s) => s.parts)} now={now} />}
+      {over && failure && recovery && (
+        <FailureCard store={store} failure={failure} recovery={recovery} message={operator} runId={runId} last={turn.last} schedule={schedule?.run_id === run?.id ? schedule : undefined} shown={length(steps.at(-1)?.parts)} now={now} />
       )}
-    </>
+      {over && operator && <Actions store={store} message={operator} runId={runId} text={joined(steps.map((s) => s.parts))} busy={active} failed={!!failure} />}
+    </article>
   );
 }
 
-const length = (parts: Part[] | undefined): number => (parts ?? []).reduce((n, p) => n + (p.kind === 'text' || p.kind === 'thinking' ? (p.text ?? '').length : 0), 0);
+/** Rows of a reply as steps that can be drawn. */
+export const stepsOf = (rows: Message[]) => rows.map((m) => ({ key: `${m.run_id}/${m.step}`, run: m.run_id, step: m.step, parts: m.parts ?? [], interrupted: m.interrupted ?? '' }));
 
-function between(m: Message, turn: Turn): boolean {
-  const from = turn.operator?.position ?? 0;
-  const to = turn.rows[0]?.position ?? Infinity;
-  return m.position > from && m.position < to;
+export function Byline({ end, now }: { end: Message | undefined; now: number }) {
+  return (
+    <header class="byline">
+      <span class="who">Reply</span>
+      {end?.model && <span>{modelName(end.model)}</span>}
+      {end && <Time t={end.created_at} now={now} />}
+    </header>
+  );
 }
 
-function Time({ t, now }: { t: number; now: number }) {
+/** Which of the replies to a message is shown, and the way to the others. */
+function Switcher({ store, turn, version }: { store: Store; turn: Turn; version: number }) {
+  const all = turn.versions.length + 1;
+  // A reply that has shown nothing yet, or failed before it did, is not a version so far.
+  const empty = version === 0 && currentText(turn) === '' && !turn.rows.some((m) => (m.parts ?? []).length > 0);
+  const at = version || all;
+  const go = (n: number) => {
+    if (n < 1 || n > all) return;
+    store.showVersion(turn.key, n < all ? n : 0, n < all ? `Version ${n} of ${all}, superseded` : `Version ${n} of ${all}, current`);
+  };
+  return (
+    <div class="switcher" role="group" aria-label="Versions of this reply">
+      <button type="button" class="text number" aria-haspopup="dialog" onClick={() => store.show({ kind: 'versions', message: turn.key, version })}>
+        {empty ? count(all - 1, 'earlier version') : `Version ${at} of ${all}`}
+      </button>
+      <button type="button" class="text icon-only" aria-label="Previous version" aria-disabled={at === 1} onClick={() => go(at - 1)}>
+        <Icon name="back" />
+      </button>
+      <button type="button" class="text icon-only" aria-label="Next version" aria-disabled={at === all} onClick={() => go(at + 1)}>
+        <Icon name="forward" />
+      </button>
+    </div>
+  );
+}
+
+export const length = (parts: Part[] | undefined): number => (parts ?? []).reduce((n, p) => n + (p.kind === 'text' || p.kind === 'thinking' ? (p.text ?? '').length : 0), 0);
+
+export function Time({ t, now }: { t: number; now: number }) {
   return (
     <time dateTime={new Date(t).toISOString()} title={fullTime(t)}>
       {clockTime(t, now)}
@@ -93,7 +133,7 @@ function Time({ t, now }: { t: number; now: number }) {
   );
 }
 
-function Operator({ message, now }: { message: Message; now: number }) {
+export function Operator({ message, now }: { message: Message; now: number }) {
   return (
     <article class="message operator" aria-label={`You, ${clockTime(message.created_at, now)}`} tabIndex={-1}>
       <header class="byline">
@@ -105,32 +145,7 @@ function Operator({ message, now }: { message: Message; now: number }) {
   );
 }
 
-function Superseded({ store, n, open, old, now }: { store: Store; n: number; open: boolean; old: Message[]; now: number }) {
-  return (
-    <div class="superseded">
-      <p>
-        {count(n, 'earlier message')} superseded{' '}
-        <button type="button" class="text" aria-expanded={open} onClick={() => (open ? store.hideSuperseded() : void store.showSuperseded())}>
-          {open ? 'Hide' : 'Show'}
-        </button>
-      </p>
-      {open &&
-        old.map((m) => (
-          <article key={m.id} class="message old" aria-label={`Superseded, ${clockTime(m.created_at, now)}`}>
-            <header class="byline">
-              <span class="who">{m.role === 'operator' ? 'You' : m.role === 'tool' ? 'Tool results' : 'Reply'}</span>
-              <span>superseded · read only</span>
-              <Time t={m.created_at} now={now} />
-            </header>
-            {m.role === 'operator' ? <p class="said">{textOf(m.parts)}</p> : <Parts parts={m.parts ?? []} calls={[]} results={{}} over />}
-            {m.parts?.length === 0 && <p class="aside">Nothing had been shown.</p>}
-          </article>
-        ))}
-    </div>
-  );
-}
-
-function Divider({ cut, run, end, parts, now }: { cut: string; run: Run | null; end: Message | undefined; parts: Part[]; now: number }) {
+export function Divider({ cut, run, end, parts, now }: { cut: string; run: Run | null; end: Message | undefined; parts: Part[]; now: number }) {
   const cancelled = run?.state === 'cancelled' || cut === 'cancelled';
   if (!cut && !cancelled) return null;
   const at = run?.ended_at ?? end?.created_at ?? 0;
@@ -164,4 +179,3 @@ function Actions({ store, message, runId, text, busy, failed }: { store: Store; 
     </div>
   );
 }
-
