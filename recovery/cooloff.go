@@ -16,10 +16,11 @@ type CredentialState interface {
 	// CoolOff lets a lane rest. Of two times the later one stands. Generation does not count.
 	CoolOff(ctx context.Context, c CoolOff) error
 	// Probe takes the one probe of each of the lanes, until a time after which another may
-	// try. It is all or nothing, and false where somebody else was first.
-	Probe(ctx context.Context, lanes []CoolOff, until time.Time) (bool, error)
-	// Settle gives back probes that were taken at these lanes' generations plus one. Where the
-	// provider has answered, the lanes are open again.
+	// try, and returns the lanes as they are then. It is all or nothing: none of them where
+	// somebody else was first.
+	Probe(ctx context.Context, lanes []CoolOff, until time.Time) ([]CoolOff, error)
+	// Settle gives back what Probe returned. Where the provider has answered, the lanes are
+	// open again.
 	Settle(ctx context.Context, lanes []CoolOff, answered bool) error
 }
 
@@ -173,11 +174,12 @@ func (w *way) probe(ctx context.Context, c *candidate, now time.Time) (bool, err
 	if len(c.lanes) == 0 {
 		return true, nil
 	}
-	ok, err := w.route.State.Probe(ctx, c.lanes, now.Add(probeFor))
 	for _, l := range c.lanes {
 		c.probing = c.probing || l.Lane.Key == ""
 	}
-	return ok, err
+	taken, err := w.route.State.Probe(ctx, c.lanes, now.Add(probeFor))
+	c.lanes = taken
+	return taken != nil, err
 }
 
 // settle gives back the probes, once.

@@ -116,6 +116,63 @@ func TestDecideEverything(t *testing.T) {
 	t.Logf("%d decisions", count)
 }
 
+// TestDecideChains enumerates what a chain adds: probes, silence, an earlier failure that may
+// pass, and the time at which another key is ready. F36, F40, F62, N50.
+func TestDecideChains(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	safe := replay.Evidence{Scope: llm.Scope{Run: "r"}, Attempt: "a", State: replay.StateSealed}
+	p := DefaultPolicy()
+	ready := map[string]time.Time{"at its own time": {}, "now": now, "in window": now.Add(9 * time.Second), "beyond": now.Add(time.Hour)}
+	for _, class := range failure.Classes() {
+		for name, hint := range hints {
+			for when, at := range ready {
+				for i := range 64 {
+					bit := func(n int) bool { return i>>n&1 == 1 }
+					f := &failure.Failure{Class: class, Retryable: class.Retryable(), Provider: "p"}
+					if name != "none" {
+						f.NotBefore = now.Add(hint)
+					}
+					if bit(0) {
+						f.Transport = "first_event_timeout"
+					}
+					b := Budget{Requests: 1, Attempts: 1, Jitter: 0.5, MoreModels: bit(1), Probe: bit(2), Earlier: bit(3), Ready: at}
+					if bit(4) {
+						b.Attempts = p.Tier1.Attempts
+					}
+					if bit(5) {
+						b.Requests = p.MaxRequests
+					}
+					d := Decide(f, safe, p, b, now)
+					own := f.NotBefore
+					if !at.IsZero() {
+						own = at
+					}
+					retry := class.Retryable()
+					terminal := !retry && !rotates(f) && !advances(f)
+					silent := bit(0) && class == failure.Timeout && b.MoreModels
+					bound := bit(5)
+					want := Stop
+					switch {
+					case class == failure.Cancelled, terminal:
+					case retry && !bound && !bit(4) && !b.Probe && !silent && own.Sub(now) <= p.Tier1.Cap:
+						want = Retry
+					case !bound && b.MoreModels && (retry || advances(f)):
+						want = Advance
+					case retry, b.Earlier:
+						want = HandOver
+					}
+					if d.Verdict != want {
+						t.Fatalf("%v, hint %s, ready %s, %+v, silent %v: %v by %s, want %v", class, name, when, b, silent, d.Verdict, d.Rule, want)
+					}
+					if d.Verdict == Retry && d.NextAt.Before(own) || d.Verdict == Advance && !d.NextAt.Equal(now) {
+						t.Fatalf("%v, hint %s, ready %s: next at %v", class, name, when, d.NextAt)
+					}
+				}
+			}
+		}
+	}
+}
+
 // N45: a 403 rotates only where a typed code says that the key is invalid; F69.
 func TestDecideRotation(t *testing.T) {
 	safe := replay.Evidence{Scope: llm.Scope{Run: "r"}, Attempt: "a", State: replay.StateSealed}

@@ -15,8 +15,6 @@ type Reply struct {
 	Attempt  string
 	Output   llm.Output
 	Provider string // who answered, by its name in the configuration
-	// Instead is set where the route's first entry did not answer: which that is, and why.
-	Instead *Switch
 }
 
 // Parts returns the output's parts, each with the provider that can read it again.

@@ -7,10 +7,8 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -159,16 +157,17 @@ type world struct {
 	secrets  map[string]string // of keys that were replaced
 	last     string            // who answered last
 	asked    string            // who is asked
+	instead  *recovery.Former
 }
 
 // Chosen tells of switches and of who was passed over.
 func (w *world) Chosen(c recovery.Choice) {
-	w.asked = c.Provider + "/" + c.Model
+	w.asked, w.instead = c.Provider+"/"+c.Model, c.Instead
 	for _, o := range c.Skipped {
 		w.say("%s", w.outcome(o))
 	}
 	if s := c.Switched; s != nil {
-		w.say("switched from %s to %s: %s", candidate(s.From), candidate(c.Candidate), s.Reason)
+		w.say("switched from %s to %s: %s", s.Candidate, c.Candidate, s.Reason)
 	}
 }
 
@@ -178,14 +177,6 @@ func (w *world) outcome(o recovery.Outcome) string {
 		line += fmt.Sprintf(" until %s", o.Until.Sub(w.began))
 	}
 	return line
-}
-
-func candidate(c recovery.Candidate) string {
-	name := c.Provider + "/" + c.Model
-	if c.Key != "" {
-		name += " with " + c.Key
-	}
-	return name
 }
 
 // Entries reads the keys anew.
@@ -348,8 +339,8 @@ func (w *world) do(ctx context.Context) {
 	case err == nil:
 		w.last = w.asked
 		instead := ""
-		if s := reply.Instead; s != nil {
-			instead = fmt.Sprintf(" by %s, because %s was %s", reply.Provider, candidate(s.From), s.Reason)
+		if s := w.instead; s != nil {
+			instead = fmt.Sprintf(" by %s, because %s was %s", reply.Provider, s.Candidate, s.Reason)
 		}
 		w.say("reply of attempt %s%s: %s", reply.Attempt, instead, spell(reply.Output))
 	case errors.As(err, &stopped):
@@ -364,67 +355,6 @@ func (w *world) do(ctx context.Context) {
 	default:
 		w.t.Errorf("error is no *Stopped: %v", err)
 	}
-}
-
-// memory is the state of credentials as a map, with the generations that the contract asks
-// for.
-type memory struct {
-	mu   sync.Mutex
-	rows map[recovery.Lane]recovery.CoolOff
-}
-
-func (m *memory) CoolOffs(context.Context) ([]recovery.CoolOff, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return slices.Collect(maps.Values(m.rows)), nil
-}
-
-func (m *memory) CoolOff(_ context.Context, c recovery.CoolOff) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.rows == nil {
-		m.rows = map[recovery.Lane]recovery.CoolOff{}
-	}
-	old := m.rows[c.Lane]
-	c.Generation = old.Generation + 1
-	if old.Until.After(c.Until) {
-		c.Until = old.Until
-	}
-	m.rows[c.Lane] = c
-	return nil
-}
-
-func (m *memory) Probe(_ context.Context, lanes []recovery.CoolOff, until time.Time) (bool, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, l := range lanes {
-		if m.rows[l.Lane].Generation != l.Generation {
-			return false, nil
-		}
-	}
-	for _, l := range lanes {
-		l.Probed = until
-		l.Generation++
-		m.rows[l.Lane] = l
-	}
-	return true, nil
-}
-
-func (m *memory) Settle(_ context.Context, lanes []recovery.CoolOff, answered bool) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, l := range lanes {
-		switch old := m.rows[l.Lane]; {
-		case old.Generation != l.Generation+1:
-		case answered:
-			delete(m.rows, l.Lane)
-		default:
-			old.Probed = time.Time{}
-			old.Generation++
-			m.rows[l.Lane] = old
-		}
-	}
-	return nil
 }
 
 func spell(out llm.Output) string {

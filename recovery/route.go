@@ -1,7 +1,6 @@
 package recovery
 
 import (
-	"fmt"
 	"slices"
 	"time"
 	"unicode/utf8"
@@ -114,6 +113,13 @@ type Candidate struct {
 	Key      string `json:"key,omitempty"` // its label
 }
 
+func (c Candidate) String() string {
+	if c.Key != "" {
+		return c.Provider + "/" + c.Model + " with " + c.Key
+	}
+	return c.Provider + "/" + c.Model
+}
+
 // Outcome is what became of a candidate: the class of its failure, or why it was not asked.
 type Outcome struct {
 	Candidate
@@ -124,29 +130,26 @@ type Outcome struct {
 }
 
 func (o Outcome) String() string {
-	who := o.Provider + "/" + o.Model
-	if o.Key != "" {
-		who += " with " + o.Key
-	}
 	if o.Failed != "" {
-		return who + ": " + o.Failed
+		return o.Candidate.String() + ": " + o.Failed
 	}
-	return fmt.Sprintf("%s was not asked: %s", who, o.Skipped)
+	return o.Candidate.String() + " was not asked: " + o.Skipped
 }
 
 // Choice is who is asked next.
 type Choice struct {
 	Candidate
-	// Switched is set where somebody else was asked before.
-	Switched *Switch
+	// Switched is set where somebody else was asked before. Instead is set where it is not the
+	// route's first entry: which that is, and why it does not answer.
+	Switched, Instead *Former
 	// Skipped lists who was passed over since the last choice.
 	Skipped []Outcome
 }
 
-// Switch says from whom, and why: the class of a failure, a Skip word, or "recovered".
-type Switch struct {
-	From   Candidate `json:"from"`
-	Reason string    `json:"reason"`
+// Former is who is asked no more, and why: the class of a failure, a Skip word, or "recovered".
+type Former struct {
+	Candidate
+	Reason string `json:"reason"`
 }
 
 // Recovered is the reason of a switch back to an entry that comes earlier in the chain.
@@ -247,7 +250,7 @@ func (w *way) skip(entry, key int, why string, until time.Time) {
 	w.skipped = append(w.skipped, o)
 }
 
-// skipKeys says why none of the entry's keys can be used.
+// skipKeys says which of the entry's keys cannot be used at all.
 func (w *way) skipKeys(entry int) {
 	for k := range w.entries[entry].Keys {
 		switch key := &w.entries[entry].Keys[k]; {
@@ -255,7 +258,7 @@ func (w *way) skipKeys(entry int) {
 			w.skip(entry, k, SkipKey, time.Time{})
 		case !w.pinned(key):
 			w.skip(entry, k, SkipPinned, time.Time{})
-		default:
+		case w.refused[key.Hash]:
 			w.skip(entry, k, SkipRefused, time.Time{})
 		}
 	}

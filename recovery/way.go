@@ -112,7 +112,10 @@ func (w *way) choose(c candidate, now time.Time) (llm.Provider, *llm.Request) {
 	choice := Choice{Candidate: w.name(c.entry, c.key), Skipped: slices.Clone(w.skipped[w.told:])}
 	w.told = len(w.skipped)
 	if from := w.before(); from != (Candidate{}) && from != choice.Candidate {
-		choice.Switched = &Switch{From: from, Reason: w.reason(from)}
+		choice.Switched = &Former{from, w.reason(from)}
+	}
+	if c.entry != 0 {
+		choice.Instead = w.instead()
 	}
 	r.begun, r.chosen = true, choice.Candidate
 	w.Trace.Chosen(choice)
@@ -155,6 +158,17 @@ func (w *way) reason(from Candidate) string {
 	return Recovered
 }
 
+// instead says why the first entry is not asked; what an earlier step has found out stands.
+func (w *way) instead() *Former {
+	head := w.name(0, -1)
+	for _, o := range slices.Concat(w.skipped, w.outcomes) {
+		if o.Provider == head.Provider && o.Model == head.Model {
+			w.route.why = o.Failed + o.Skipped // one of them
+		}
+	}
+	return &Former{head, w.route.why}
+}
+
 // sent counts a request that has left.
 func (w *way) sent() {
 	w.Bound.Sent++
@@ -176,18 +190,7 @@ func (w *way) terms(ctx context.Context) replay.Terms {
 func (w *way) reply(attempt string, out llm.Output) Reply {
 	e := &w.entries[w.cur.entry]
 	w.route.stay = e.Name()
-	r := Reply{Attempt: attempt, Output: out, Provider: e.Provider}
-	if w.cur.entry == 0 {
-		return r
-	}
-	head := w.name(0, -1)
-	for _, o := range slices.Concat(w.skipped, w.outcomes) {
-		if o.Provider == head.Provider && o.Model == head.Model {
-			w.route.why = o.Failed + o.Skipped
-		}
-	}
-	r.Instead = &Switch{From: head, Reason: w.route.why}
-	return r
+	return Reply{Attempt: attempt, Output: out, Provider: e.Provider}
 }
 
 // decide asks for both verdicts about the attempt that has just failed, and lets rest what the
@@ -310,6 +313,9 @@ func (w *way) end(f *failure.Failure, d Decision, attempt string, out llm.Output
 	s := &Stopped{Failure: f, Decision: d, Attempt: attempt, Output: out}
 	if len(w.entries) == 1 && len(w.entries[0].Keys) == 1 {
 		return s
+	}
+	for i := range w.entries {
+		w.skipKeys(i)
 	}
 	if d.Rule == RuleBound {
 		w.unreached()

@@ -1,6 +1,9 @@
 package session
 
-import "github.com/reprise-run/reprise/llm"
+import (
+	"github.com/reprise-run/reprise/llm"
+	"github.com/reprise-run/reprise/recovery"
+)
 
 // EventType names what an Event tells.
 type EventType string
@@ -16,6 +19,8 @@ const (
 	// EventAttempt: an attempt failed and the gate has decided. Attempt is set; its
 	// decision's next_at says when the next one starts.
 	EventAttempt EventType = "attempt"
+	// EventSwitch: another model or key is asked than before. Switch is set.
+	EventSwitch EventType = "switch"
 	// EventToolCall: a tool call started or ended. ToolCall is set.
 	EventToolCall EventType = "tool_call"
 	// EventPending: the queue has changed. Pending is all of it.
@@ -49,6 +54,7 @@ type Event struct {
 	Message    *Message    `json:"message,omitempty"`
 	Run        *Run        `json:"run,omitempty"`
 	Attempt    *Attempt    `json:"attempt,omitempty"`
+	Switch     *Switch     `json:"switch,omitempty"`
 	ToolCall   *ToolCall   `json:"tool_call,omitempty"`
 	Pending    *[]Pending  `json:"pending,omitempty"`
 	Superseded *Superseded `json:"superseded,omitempty"`
@@ -67,6 +73,14 @@ type Output struct {
 	Generation int64       `json:"generation"`
 	Seq        int64       `json:"seq"` // counts within the run and generation, from 1
 	Events     []llm.Event `json:"events"`
+}
+
+// Switch tells that an attempt asks somebody else than the one before it, and why.
+type Switch struct {
+	RunID     RunID              `json:"run_id"`
+	AttemptID AttemptID          `json:"attempt_id"`
+	From      recovery.Former    `json:"from"`
+	To        recovery.Candidate `json:"to"`
 }
 
 // Progress counts what is held back: characters, and whether a tool call is among it.
@@ -105,6 +119,8 @@ type System struct {
 	Queued         int    `json:"queued"`
 	ConcurrentRuns int    `json:"concurrent_runs"` // the cap
 	Now            Time   `json:"now"`             // the server's clock
+	// CoolOffs are the keys and models that are left alone at present.
+	CoolOffs []recovery.CoolOff `json:"cool_offs,omitempty"`
 	// Rehearsal: no provider key is configured, replies are rehearsed.
 	Rehearsal bool      `json:"rehearsal"`
 	Spend     SpendInfo `json:"spend"`

@@ -20,10 +20,13 @@ type execution struct {
 	run     Run
 	writer  *lateWriter
 	seq     int64
-	attempt Attempt // the open, or last, one
-	bill    bill    // of the attempt
+	choice  recovery.Choice // who is asked by the attempt that is opened next
+	attempt Attempt         // the open, or last, one
+	bill    bill            // of the attempt
 	limits  Limits
+	routing Routing              // the session's and the message's
 	prior   map[callKey]ToolCall // calls of this run and of those it continues
+	last    string               // who wrote the conversation's last reply, as provider/model
 	// unjudged: a shutdown came before it was known what earlier claims have shown.
 	unjudged bool
 }
@@ -72,11 +75,12 @@ func (x *execution) do(ctx context.Context) error {
 
 // work answers what is not answered yet.
 func (x *execution) work(ctx context.Context) error {
-	route, err := x.route()
+	req, settings, outputs, err := x.conversation(ctx)
 	if err != nil {
 		return err
 	}
-	req, settings, outputs, err := x.conversation(ctx)
+	x.routing = settings.Routing.and(x.run.Routing)
+	route, err := x.route()
 	if err != nil {
 		return err
 	}
@@ -98,7 +102,7 @@ func (x *execution) work(ctx context.Context) error {
 		Sink:    func(step int) replay.Sink { return sink{x, step} },
 		Journal: x,
 		Plan: recovery.Plan{
-			Route: route, Policy: retry.Policy, Trace: x, Jitter: x.m.cfg.Jitter,
+			Route: route, Policy: x.routing.within(retry.Policy), Trace: x, Jitter: x.m.cfg.Jitter,
 			Terms: replay.Terms{Hold: settings.Hold, Progress: x.progress},
 		},
 		Tools:    x.m.cfg.Tools,
@@ -124,12 +128,14 @@ func (x *execution) route() (*recovery.Route, error) {
 		}
 		return nil, &recovery.Stopped{Failure: f}
 	}
-	return &recovery.Route{Person: x.run.Origin.Operator, Entries: func() []recovery.Entry {
+	now := func() []recovery.Entry {
 		if now, err := x.m.models.Entries(x.run.Model); err == nil {
 			entries = now
 		}
 		return entries
-	}}, nil
+	}
+	return &recovery.Route{Entries: now, State: credentials{x.m}, NoFallback: x.routing.NoFallback, Key: x.routing.Key,
+		Person: x.run.Origin.Operator, Last: x.last}, nil
 }
 
 // settings completes a session's settings from the configuration.
@@ -267,8 +273,10 @@ func (x *execution) ended(tx Tx, run *Run, do Do, f *failure.Failure, stopped *r
 			return err
 		}
 		run.Failure = failureOf(f)
-		run.Recovery = recoveryOf(f, evidence, retry.Policy, now)
-		if err := schedule(tx, *run, retry.Policy, now); err != nil {
+		run.Failure.Tried = stopped.Tried
+		policy := x.routing.within(retry.Policy)
+		run.Recovery = recoveryOf(f, evidence, policy, now)
+		if err := schedule(tx, *run, policy, now); err != nil {
 			return err
 		}
 		run.Reason = f.Message
@@ -300,6 +308,7 @@ func (x *execution) message(role Role, step int, parts []llm.Part) *Message {
 	}
 	if role == RoleReply {
 		msg.AttemptID, msg.Provider, msg.Model = x.attempt.ID, x.attempt.Provider, x.attempt.Model
+		msg.SwitchedFrom = x.attempt.InsteadOf
 	}
 	return msg
 }

@@ -139,6 +139,9 @@ func (x *execution) conversation(ctx context.Context) (req llm.Request, set Sett
 		}
 		req.Messages = contextOf(messages)
 		outputs = outputsOf(messages, x.run)
+		if x.last, err = answered(tx, messages); err != nil {
+			return err
+		}
 		x.prior = map[callKey]ToolCall{}
 		for run := x.run; ; {
 			calls, err := tx.ToolCalls(run.ID)
@@ -158,6 +161,21 @@ func (x *execution) conversation(ctx context.Context) (req llm.Request, set Sett
 	})
 	req.System, req.MaxOutputTokens = set.System, set.MaxOutputTokens
 	return req, set, outputs, err
+}
+
+// answered names who wrote the last whole reply, as provider/model; empty: nobody.
+func answered(tx ReadTx, rows []Message) (string, error) {
+	for _, row := range slices.Backward(rows) {
+		if row.AttemptID == "" || row.Interrupted != "" {
+			continue
+		}
+		a, err := tx.Attempt(row.AttemptID)
+		if errors.Is(err, ErrNotFound) {
+			return "", nil
+		}
+		return a.Provider + "/" + a.Model, err
+	}
+	return "", nil
 }
 
 // contextOf turns rows into what a model is told. Interrupted and empty rows are history, not

@@ -21,6 +21,7 @@ func (x *execution) Open(ctx context.Context, o replay.Opening) (string, error) 
 		ID: NewID[AttemptID]("att_", now), RunID: x.run.ID, SessionID: x.run.SessionID,
 		After: AttemptID(o.After), Automatic: o.Automatic,
 		Provider: o.Provider, Key: o.Key, Model: o.Model, OpenedAt: At(now),
+		SwitchedFrom: x.choice.Switched, InsteadOf: x.choice.Instead, Skipped: x.choice.Skipped,
 		Evidence: replay.Evidence{Scope: o.Scope, State: replay.StateOpen, Remote: o.Remote},
 	}
 	a.Evidence.Attempt = string(a.ID)
@@ -29,11 +30,19 @@ func (x *execution) Open(ctx context.Context, o replay.Opening) (string, error) 
 	if o.Remote {
 		d = Full
 	}
-	err := x.m.store.Update(ctx, d, func(tx Tx) error {
+	update := x.m.store.Update
+	if a.SwitchedFrom != nil {
+		update = x.m.update // there is something to tell
+	}
+	err := update(ctx, d, func(tx Tx) error {
 		if _, err := tx.OpenAttempt(a); err != nil {
 			return err
 		}
-		return x.reserve(tx, a, b)
+		if err := x.reserve(tx, a, b); err != nil || a.SwitchedFrom == nil {
+			return err
+		}
+		return emit(tx, a.SessionID, Event{Type: EventSwitch, Switch: &Switch{
+			RunID: a.RunID, AttemptID: a.ID, From: *a.SwitchedFrom, To: x.choice.Candidate}})
 	})
 	if err != nil {
 		a.ID = "" // there is none: the row of the failed run says only who was to be asked
@@ -109,7 +118,7 @@ func stale(err error) error {
 }
 
 // Chosen implements recovery.Trace: the attempt that is opened next says who is asked.
-func (x *execution) Chosen(recovery.Choice) {}
+func (x *execution) Chosen(c recovery.Choice) { x.choice = c }
 
 // Decided implements recovery.Trace: the decision is stored and told to observers.
 func (x *execution) Decided(ctx context.Context, attempt string, f *failure.Failure, d recovery.Decision) error {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -298,10 +299,15 @@ func (m *Manager) system(tx ReadTx) (System, error) {
 	if err != nil {
 		return System{}, err
 	}
+	offs, err := tx.CoolOffs()
+	if err != nil {
+		return System{}, err
+	}
 	spend, err := m.spendInfo(tx, now)
 	return System{
 		Version: m.cfg.Version, Rehearsal: m.cfg.Rehearsal, ConcurrentRuns: m.cfg.ConcurrentRuns,
 		Running: running, Queued: queued, Now: At(now), Spend: spend,
+		CoolOffs: slices.DeleteFunc(offs, func(c recovery.CoolOff) bool { return !c.Until.After(now) }),
 	}, err
 }
 

@@ -79,6 +79,9 @@ type ReadTx interface {
 	// Schedules lists the schedules in any of the states, by the time of their next start.
 	Schedules(states ...ScheduleState) ([]Schedule, error)
 
+	// CoolOffs lists what cools off, and what was not tried since it did.
+	CoolOffs() ([]recovery.CoolOff, error)
+
 	Attempts(run RunID) ([]Attempt, error)
 	Attempt(id AttemptID) (Attempt, error)
 	// Spent adds up what attempts cost; SpentBySteps does for each step of a session's runs.
@@ -159,6 +162,15 @@ type Tx interface {
 	Settle(id AttemptID, c llm.Cost) error
 	PutDecision(id AttemptID, f *failure.Failure, d recovery.Decision) error
 
+	// PutCoolOff lets a lane cool off under a new generation, with no probe under way; of two
+	// times the later one stands.
+	PutCoolOff(c recovery.CoolOff) error
+	// ProbeCoolOff notes until when one request tries the lane, and returns its new generation;
+	// SettleCoolOff notes that it has ended: where the provider has answered, the lane is
+	// forgotten. ErrLost where the lane has another generation than c. No generation comes twice.
+	ProbeCoolOff(c recovery.CoolOff, until Time) (generation int64, err error)
+	SettleCoolOff(c recovery.CoolOff, answered bool) error
+
 	// InsertToolCall stores a call before it starts; ErrLost where (run, step, call) exists.
 	InsertToolCall(c ToolCall) error
 	// PutToolCall writes state, result and ended_at where the stored call has the expected
@@ -173,7 +185,8 @@ type Tx interface {
 	PutIdempotent(i Idempotent) error
 	InsertAudit(a Audit) error
 	PutMeta(key, value string) error
-	// Prune deletes what has expired: idempotency answers older than before.
+	// Prune deletes what has expired: idempotency answers older than before, and cool-offs that
+	// ended before it.
 	Prune(before Time) error
 }
 

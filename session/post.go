@@ -96,8 +96,8 @@ func (m *Manager) ask(ctx context.Context, q Act, id ID, f func(tx Tx, s Session
 }
 
 // Post adds the operator's message: as a message with a queued run, or behind the active run
-// as a pending one.
-func (m *Manager) Post(ctx context.Context, q Act, id ID, parts []llm.Part) (Receipt, error) {
+// as a pending one. The routing holds for every run that answers it.
+func (m *Manager) Post(ctx context.Context, q Act, id ID, parts []llm.Part, to Routing) (Receipt, error) {
 	if err := checkParts(parts); err != nil {
 		return Receipt{}, err
 	}
@@ -109,7 +109,7 @@ func (m *Manager) Post(ctx context.Context, q Act, id ID, parts []llm.Part) (Rec
 		now := time.Now()
 		p := Pending{
 			MessageID: NewID[MessageID]("msg_", now), RunID: NewID[RunID]("run_", now),
-			SessionID: id, Parts: parts, Actor: q.Actor, CreatedAt: At(now),
+			SessionID: id, Parts: parts, Actor: q.Actor, CreatedAt: At(now), Routing: to,
 		}
 		if s.Title == "" {
 			s.Title = title(parts)
@@ -187,13 +187,24 @@ func queueMessage(tx Tx, s Session, p Pending) error {
 	}
 	return queueRun(tx, Run{
 		ID: p.RunID, SessionID: s.ID, MessageID: p.MessageID,
-		Trigger: TriggerMessage, Actor: p.Actor, Model: s.Model, Origin: byOperator,
+		Trigger: TriggerMessage, Actor: p.Actor, Model: s.Model, Routing: p.Routing, Origin: byOperator,
 	})
 }
 
 // queueRun stores a queued run and tells of it; whoever calls it tells of the session.
 func queueRun(tx Tx, r Run) error {
 	r.State, r.QueuedAt, r.Attempt = Queued, At(time.Now()), max(r.Attempt, 1)
+	if r.Trigger != TriggerMessage {
+		msg, err := tx.Message(r.MessageID)
+		if err != nil {
+			return err
+		}
+		first, err := tx.Run(msg.RunID)
+		if err != nil {
+			return err
+		}
+		r.Routing = first.Routing
+	}
 	if err := tx.InsertRun(r); err != nil {
 		return err
 	}

@@ -130,7 +130,7 @@ func TestIdempotency(t *testing.T) {
 	receipts := make([]session.Receipt, 8)
 	for i := range receipts {
 		wg.Go(func() {
-			r, err := w.m.Post(t.Context(), act, w.id, []llm.Part{llm.Text("hi")})
+			r, err := w.m.Post(t.Context(), act, w.id, []llm.Part{llm.Text("hi")}, session.Routing{})
 			if err != nil {
 				t.Error(err)
 			}
@@ -146,7 +146,7 @@ func TestIdempotency(t *testing.T) {
 	w.ended(receipts[0].RunID)
 	w.sent(1)
 	act.Hash = "other"
-	_, err := w.m.Post(t.Context(), act, w.id, []llm.Part{llm.Text("other")})
+	_, err := w.m.Post(t.Context(), act, w.id, []llm.Part{llm.Text("other")}, session.Routing{})
 	refused(t, err, session.CodeIdempotency)
 
 	act = session.Act{Actor: "ann", Route: "regenerate", Key: "k1", Hash: "h"} // another route

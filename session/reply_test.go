@@ -284,7 +284,7 @@ func TestCap(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := w.m.Post(t.Context(), session.Act{Actor: "ann"}, s.ID, []llm.Part{llm.Text("x")})
+		r, err := w.m.Post(t.Context(), session.Act{Actor: "ann"}, s.ID, []llm.Part{llm.Text("x")}, session.Routing{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -159,7 +159,7 @@ func (w *world) dies(after string, n int32) session.Receipt {
 	w.t.Helper()
 	d := newMortal(w, after, n)
 	w.startOn(d, d)
-	r, err := w.m.Post(w.t.Context(), session.Act{Actor: "ann"}, w.id, []llm.Part{llm.Text("hi")})
+	r, err := w.m.Post(w.t.Context(), session.Act{Actor: "ann"}, w.id, []llm.Part{llm.Text("hi")}, session.Routing{})
 	if err != nil && !errors.Is(err, errDead) {
 		w.t.Fatal(err)
 	}

@@ -307,7 +307,7 @@ func TestHeldUntilWatched(t *testing.T) {
 	}
 	other := w.watch("") // of the first session: it sees the list alone
 	defer other.stop()
-	if _, err := w.m.Post(t.Context(), session.Act{Actor: "ann"}, s.ID, []llm.Part{llm.Text("hi")}); err != nil {
+	if _, err := w.m.Post(t.Context(), session.Act{Actor: "ann"}, s.ID, []llm.Part{llm.Text("hi")}, session.Routing{}); err != nil {
 		t.Fatal(err)
 	}
 	other.until(func(e session.Event) bool {

@@ -12,6 +12,7 @@
 package session
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/base32"
 	"encoding/binary"
@@ -93,6 +94,33 @@ type Settings struct {
 	// SpendLimit replaces the configuration's limit, in billionths of a US dollar; 0: none. It
 	// holds from the next run on.
 	SpendLimit *llm.Money `json:"spend_limit,omitempty"`
+	Routing
+}
+
+// Routing forbids what else would be done by itself. What a session forbids, a message cannot
+// allow.
+type Routing struct {
+	// NoFallback: only the first model of a chain is asked.
+	NoFallback bool `json:"no_fallback,omitempty"`
+	// OneAttempt: one request for each step of a run. Nothing is repeated, neither with another
+	// key or model nor after the run has failed.
+	OneAttempt bool `json:"one_attempt,omitempty"`
+	// Key is the label of the only key that may be used.
+	Key string `json:"key,omitempty"`
+}
+
+// and unites what both forbid; the key of the narrower one stands.
+func (r Routing) and(narrower Routing) Routing {
+	return Routing{NoFallback: r.NoFallback || narrower.NoFallback, OneAttempt: r.OneAttempt || narrower.OneAttempt,
+		Key: cmp.Or(narrower.Key, r.Key)}
+}
+
+// within is the policy without what is forbidden.
+func (r Routing) within(p recovery.Policy) recovery.Policy {
+	if r.OneAttempt {
+		p.Tier1.Attempts, p.MaxRequests, p.HandOver = 1, 1, false
+	}
+	return p
 }
 
 // Role says whose message it is.
@@ -116,12 +144,14 @@ type Message struct {
 
 	// RunID and Step say which run wrote it; for an operator message RunID is the run that
 	// it was posted for.
-	RunID     RunID      `json:"run_id"`
-	Step      int        `json:"step"`
-	AttemptID AttemptID  `json:"attempt_id,omitempty"`
-	Provider  string     `json:"provider,omitempty"`
-	Model     string     `json:"model,omitempty"` // who answered
-	Usage     *llm.Usage `json:"usage,omitempty"`
+	RunID     RunID     `json:"run_id"`
+	Step      int       `json:"step"`
+	AttemptID AttemptID `json:"attempt_id,omitempty"`
+	Provider  string    `json:"provider,omitempty"`
+	Model     string    `json:"model,omitempty"` // who answered
+	// SwitchedFrom is set where the chain's first model did not answer: which that is, and why.
+	SwitchedFrom *recovery.Former `json:"switched_from,omitempty"`
+	Usage        *llm.Usage       `json:"usage,omitempty"`
 	// Interrupted says why the output was cut off; empty: it is whole.
 	Interrupted string `json:"interrupted,omitempty"`
 
@@ -170,7 +200,8 @@ type Run struct {
 	Trigger   Trigger   `json:"trigger"`
 	Continues RunID     `json:"continues,omitempty"` // the run that this one resumes
 	Actor     string    `json:"actor"`
-	Model     string    `json:"model"` // the session's model when it was queued
+	Model     string    `json:"model"`            // the session's model when it was queued
+	Routing   Routing   `json:"routing,omitzero"` // that of the message that it answers
 	// Origin is who wants its requests; it stays fixed for all steps.
 	Origin Origin `json:"origin"`
 
@@ -231,6 +262,10 @@ type Failure struct {
 	Status          int           `json:"status,omitempty"`
 	Code            string        `json:"code,omitempty"`
 	RequestID       string        `json:"request_id,omitempty"`
+	// Tried lists, where more than one model or key could have answered, who was asked and how
+	// that failed, and who was not and why. The failure itself is that of the first who may
+	// pass, and RetryAfterUntil the first time at which any of them may be asked.
+	Tried []recovery.Outcome `json:"tried,omitempty"`
 }
 
 // Recovery is the gate's answer about a failed run.
@@ -259,10 +294,17 @@ type Attempt struct {
 	Key       string    `json:"key,omitempty"` // its label
 	Model     string    `json:"model"`
 	Answered  string    `json:"answered,omitempty"` // the model, in the provider's words
-	OpenedAt  Time      `json:"opened_at"`
-	MarkedAt  Time      `json:"marked_at,omitempty"` // first effect
-	EndedAt   Time      `json:"ended_at,omitempty"`
-	OK        bool      `json:"ok"`
+	// SwitchedFrom is who was asked before, where that was somebody else, and why not again;
+	// InsteadOf is the chain's first model, where this is another. Skipped lists who was passed
+	// over since the attempt before.
+	SwitchedFrom *recovery.Former   `json:"switched_from,omitempty"`
+	InsteadOf    *recovery.Former   `json:"instead_of,omitempty"`
+	Skipped      []recovery.Outcome `json:"skipped,omitempty"`
+
+	OpenedAt Time `json:"opened_at"`
+	MarkedAt Time `json:"marked_at,omitempty"` // first effect
+	EndedAt  Time `json:"ended_at,omitempty"`
+	OK       bool `json:"ok"`
 
 	Evidence replay.Evidence    `json:"evidence"`
 	Failure  *failure.Failure   `json:"failure,omitempty"`
@@ -309,6 +351,7 @@ type Pending struct {
 	Parts     []llm.Part `json:"parts"`
 	Actor     string     `json:"actor"`
 	CreatedAt Time       `json:"created_at"`
+	Routing   Routing    `json:"routing,omitzero"`
 }
 
 // Receipt answers a post, a regenerate and a resume.

@@ -29,7 +29,8 @@ type world struct {
 	log      session.Log
 	cfg      session.Config
 	provider *llmtest.Provider
-	facts    llm.ModelFacts // of every model
+	facts    llm.ModelFacts   // of every model
+	chain    []recovery.Entry // of the model "chain"
 	m        *session.Manager
 	id       session.ID
 }
@@ -57,6 +58,9 @@ func newWorld(t *testing.T, scripts ...[]llmtest.Step) *world {
 
 // Entries implements session.Models.
 func (w *world) Entries(model string) ([]recovery.Entry, error) {
+	if model == "chain" && w.chain != nil {
+		return w.chain, nil
+	}
 	name, upstream, ok := strings.Cut(model, "/")
 	if !ok || name != "script" {
 		return nil, &failure.Failure{Class: failure.ModelNotFound, Message: fmt.Sprintf("no provider serves %q; there is: script", model), Rule: "model_unknown"}
@@ -93,7 +97,7 @@ func (w *world) startOn(st session.Store, log session.Log) {
 
 func (w *world) post(text string) session.Receipt {
 	w.t.Helper()
-	r, err := w.m.Post(w.t.Context(), session.Act{Actor: "ann"}, w.id, []llm.Part{llm.Text(text)})
+	r, err := w.m.Post(w.t.Context(), session.Act{Actor: "ann"}, w.id, []llm.Part{llm.Text(text)}, session.Routing{})
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -34,12 +34,14 @@ func (p *priced) attempt() session.Attempt {
 }
 
 const attemptColumns = `id, run_id, session_id, after, automatic, provider, key, model, answered,
-opened_at, marked_at, ended_at, ok, evidence, failure, decision, usage, number`
+opened_at, marked_at, ended_at, ok, evidence, failure, decision, usage,
+switched_from, instead_of, skipped, number`
 
 func attemptFields(a *session.Attempt) []any {
 	return []any{&a.ID, &a.RunID, &a.SessionID, &a.After, &a.Automatic, &a.Provider, &a.Key, &a.Model,
 		&a.Answered, &a.OpenedAt, &a.MarkedAt, &a.EndedAt, &a.OK, asJSON(&a.Evidence),
-		asJSON(&a.Failure), asJSON(&a.Decision), asJSON(&a.Usage), &a.Number}
+		asJSON(&a.Failure), asJSON(&a.Decision), asJSON(&a.Usage),
+		asJSON(&a.SwitchedFrom), asJSON(&a.InsteadOf), asJSON(&a.Skipped), &a.Number}
 }
 
 func (r *reader) Attempts(run session.RunID) ([]session.Attempt, error) {
@@ -73,7 +75,7 @@ WHERE id = $1 AND session_id = $2 AND generation = $3 AND state = 'running' AND 
 		Marks: a.Evidence.Marks & replay.Effects, Remote: a.Evidence.Remote}
 	fields := attemptFields(&a)
 	n, err := t.returning(`INSERT INTO attempts (`+attemptColumns+`)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17,
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20,
 (SELECT COALESCE(MAX(number), 0) + 1 FROM attempts WHERE run_id = $2))
 ON CONFLICT DO NOTHING RETURNING number`, fields[:len(fields)-1]...)
 	return int(n), err

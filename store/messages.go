@@ -3,18 +3,18 @@ package store
 import "github.com/reprise-run/reprise/session"
 
 const messageColumns = `id, session_id, role, parts, actor, created_at, run_id, step, attempt_id,
-provider, model, usage, interrupted, position`
+provider, model, usage, interrupted, switched_from, position`
 
 func messageFields(m *session.Message) []any {
 	return []any{&m.ID, &m.SessionID, word[session.Role]{&m.Role, roles}, asJSON(&m.Parts),
 		&m.Actor, &m.CreatedAt, &m.RunID, &m.Step, &m.AttemptID, &m.Provider, &m.Model,
-		asJSON(&m.Usage), &m.Interrupted, &m.Position}
+		asJSON(&m.Usage), &m.Interrupted, asJSON(&m.SwitchedFrom), &m.Position}
 }
 
 // selectMessages reads messages with their derived fields. A run's failure is shown on its
 // last reply or tool row; operator rows look the same before and after.
 const selectMessages = `SELECT m.id, m.session_id, m.role, m.parts, m.actor, m.created_at, m.run_id,
-m.step, m.attempt_id, m.provider, m.model, m.usage, m.interrupted, m.position,
+m.step, m.attempt_id, m.provider, m.model, m.usage, m.interrupted, m.switched_from, m.position,
 COALESCE(s.run_id, ''), COALESCE(s.created_at, 0), r.failure, r.recovery
 FROM messages m
 LEFT JOIN supersessions s ON s.message_id = m.id
@@ -42,7 +42,7 @@ func (r *reader) Messages(id session.ID, superseded bool, after int64, limit int
 func (t *tx) InsertMessage(m session.Message) (int64, error) {
 	fields := messageFields(&m)
 	return t.returning(`INSERT INTO messages (`+messageColumns+`)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13,
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14,
 (SELECT COALESCE(MAX(position), 0) + 1 FROM messages WHERE session_id = $2))
 ON CONFLICT DO NOTHING RETURNING position`, fields[:len(fields)-1]...)
 }
@@ -56,10 +56,10 @@ AND NOT EXISTS (SELECT 1 FROM supersessions s WHERE s.message_id = messages.id)`
 	return int(n), err
 }
 
-const pendingColumns = `message_id, run_id, session_id, rank, parts, actor, created_at`
+const pendingColumns = `message_id, run_id, session_id, rank, parts, actor, created_at, routing`
 
 func pendingFields(p *session.Pending) []any {
-	return []any{&p.MessageID, &p.RunID, &p.SessionID, &p.Rank, asJSON(&p.Parts), &p.Actor, &p.CreatedAt}
+	return []any{&p.MessageID, &p.RunID, &p.SessionID, &p.Rank, asJSON(&p.Parts), &p.Actor, &p.CreatedAt, asJSON(&p.Routing)}
 }
 
 func (r *reader) Pending(id session.ID) ([]session.Pending, error) {
@@ -69,7 +69,7 @@ WHERE session_id = $1 ORDER BY rank`, id)
 
 func (t *tx) InsertPending(p session.Pending) error {
 	return t.change(`INSERT INTO pending (`+pendingColumns+`)
-VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING`, pendingFields(&p)...)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING`, pendingFields(&p)...)
 }
 
 func (t *tx) PutPending(p session.Pending) error {

@@ -9,14 +9,14 @@ import (
 
 const runColumns = `id, session_id, message_id, state, trigger, continues, actor, model, origin,
 attempt, since, token, generation, claims, owner, lease_until, steps, requests, parked, cancel_requested, cancelled_by,
-queued_at, started_at, ended_at, reason, failure, recovery`
+queued_at, started_at, ended_at, reason, failure, recovery, routing`
 
 func runFields(r *session.Run) []any {
 	return []any{&r.ID, &r.SessionID, &r.MessageID, word[session.RunState]{&r.State, runStates},
 		word[session.Trigger]{&r.Trigger, triggers}, &r.Continues, &r.Actor, &r.Model, asJSON(&r.Origin),
 		&r.Attempt, &r.Since, &r.Token, &r.Generation, &r.Claims, &r.Owner, &r.LeaseUntil, &r.Steps, &r.Requests, &r.Parked, &r.CancelRequested,
 		&r.CancelledBy, &r.QueuedAt, &r.StartedAt, &r.EndedAt, &r.Reason, asJSON(&r.Failure),
-		asJSON(&r.Recovery)}
+		asJSON(&r.Recovery), asJSON(&r.Routing)}
 }
 
 const lastRun = `SELECT ` + runColumns + ` FROM runs WHERE session_id = $1 ORDER BY number DESC LIMIT 1`
@@ -55,7 +55,7 @@ func (t *tx) InsertRun(r session.Run) error {
 	}
 	err := t.change(`INSERT INTO runs (`+runColumns+`, number)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20,
-$21, $22, $23, $24, $25, $26, $27, (SELECT COALESCE(MAX(number), 0) + 1 FROM runs WHERE session_id = $2))
+$21, $22, $23, $24, $25, $26, $27, $28, (SELECT COALESCE(MAX(number), 0) + 1 FROM runs WHERE session_id = $2))
 ON CONFLICT DO NOTHING`, runFields(&r)...)
 	if !errors.Is(err, session.ErrLost) {
 		return err

@@ -85,6 +85,7 @@ func explain(w io.Writer, run session.Run, attempts []session.Attempt) {
 		return
 	}
 	fmt.Fprintf(w, "\nThe run failed: %s: %s\n", run.Failure.RetryClass, run.Failure.Message)
+	explainOutcomes(w, run.Failure.Tried)
 	if r := run.Recovery; r != nil {
 		fmt.Fprintf(w, "  worth retrying: %s\n", yes(run.Failure.Retryable))
 		fmt.Fprintf(w, "  safe to repeat: %s\n", because(r.ReplaySafe, r.Evidence.String()))
@@ -101,7 +102,12 @@ func explainAttempt(w io.Writer, a *session.Attempt) {
 	if a.Automatic {
 		by = "automatic"
 	}
-	fmt.Fprintf(w, "\nAttempt %d  step %d  %s  %s/%s\n", a.Number, a.Evidence.Scope.Step+1, by, a.Provider, a.Model)
+	asked := recovery.Candidate{Provider: a.Provider, Model: a.Model, Key: a.Key}
+	fmt.Fprintf(w, "\nAttempt %d  step %d  %s  %s\n", a.Number, a.Evidence.Scope.Step+1, by, asked)
+	if s := a.SwitchedFrom; s != nil {
+		fmt.Fprintf(w, "  switched from %s: %s\n", s.Candidate, s.Reason)
+	}
+	explainOutcomes(w, a.Skipped)
 	fmt.Fprintf(w, "  opened %s", clock(a.OpenedAt.Std()))
 	if a.EndedAt != 0 {
 		fmt.Fprintf(w, ", ended after %s", a.EndedAt.Std().Sub(a.OpenedAt.Std()))
@@ -157,6 +163,17 @@ func sum(attempts []session.Attempt) (s session.Spend) {
 		}
 	}
 	return s
+}
+
+// explainOutcomes says what became of those who might have answered.
+func explainOutcomes(w io.Writer, list []recovery.Outcome) {
+	for _, o := range list {
+		fmt.Fprintf(w, "  %s", o)
+		if !o.Until.IsZero() {
+			fmt.Fprintf(w, ", not before %s", clock(o.Until))
+		}
+		fmt.Fprintln(w)
+	}
 }
 
 func explainDecision(w io.Writer, a *session.Attempt) {

@@ -86,6 +86,8 @@ func (f *follower) event(e *session.Event) error {
 		return f.message(e.Message)
 	case e.Attempt != nil && e.Attempt.RunID == f.receipt.RunID:
 		f.attempt(e.Attempt)
+	case e.Switch != nil && e.Switch.RunID == f.receipt.RunID:
+		f.say("%s", switched(e.Switch))
 	case e.ToolCall != nil && e.ToolCall.RunID == f.receipt.RunID:
 		f.say("tool  %s  %s", e.ToolCall.Name, e.ToolCall.State)
 	case e.Snapshot != nil:
@@ -246,4 +248,9 @@ func because(ok bool, why string) string {
 		return yes(ok)
 	}
 	return yes(ok) + " (" + why + ")"
+}
+
+// switched tells that somebody else is asked, and why.
+func switched(s *session.Switch) string {
+	return fmt.Sprintf("switched  %s  from %s: %s", s.To, s.From.Candidate, s.From.Reason)
 }

@@ -180,6 +180,8 @@ func (w *watcher) event(e *session.Event) error {
 		if again := repeats(e.Attempt); again != "" {
 			w.say("%s", again)
 		}
+	case session.EventSwitch:
+		w.say("%s", switched(e.Switch))
 	case session.EventToolCall:
 		w.say("tool  %s  %s", e.ToolCall.Name, e.ToolCall.State)
 	case session.EventSchedule:

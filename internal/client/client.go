@@ -229,7 +229,7 @@ func (c *Client) Resume(ctx context.Context, id session.ID, run session.RunID, k
 // EditPending changes a pending message and returns the queue.
 func (c *Client) EditPending(ctx context.Context, id session.ID, m session.MessageID, parts []llm.Part) ([]session.Pending, error) {
 	var list httpapi.PendingList
-	err := c.do(ctx, "PATCH", ofPending(id, m), nil, "", httpapi.PostMessage{Parts: parts}, &list)
+	err := c.do(ctx, "PATCH", ofPending(id, m), nil, "", httpapi.EditMessage{Parts: parts}, &list)
 	return list.Pending, err
 }
 

@@ -122,7 +122,7 @@ func (f *fake) PatchSession(_ context.Context, actor string, id session.ID, p se
 func (f *fake) Messages(_ context.Context, id session.ID, superseded bool, after int64, limit int) ([]session.Message, error) {
 	return append([]session.Message{aMessage}, f.messages...), f.call("messages", id, superseded, after, limit)
 }
-func (f *fake) Post(ctx context.Context, a session.Act, id session.ID, parts []llm.Part) (session.Receipt, error) {
+func (f *fake) Post(ctx context.Context, a session.Act, id session.ID, parts []llm.Part, _ session.Routing) (session.Receipt, error) {
 	if err := f.work(ctx); err != nil {
 		return session.Receipt{}, err
 	}

@@ -21,7 +21,7 @@ type Sessions interface {
 
 	// Post, Regenerate and Resume store their answer with the act's key, in the same
 	// transaction, and give it again when the act is repeated.
-	Post(ctx context.Context, act session.Act, id session.ID, parts []llm.Part) (session.Receipt, error)
+	Post(ctx context.Context, act session.Act, id session.ID, parts []llm.Part, to session.Routing) (session.Receipt, error)
 	Regenerate(ctx context.Context, act session.Act, id session.ID, m session.MessageID, r session.RegenerateRequest) (session.Receipt, error)
 	Resume(ctx context.Context, act session.Act, id session.ID, run session.RunID) (session.Receipt, error)
 

@@ -62,12 +62,18 @@ type (
 	editPendingIn struct {
 		SID  session.ID        `path:"sid"`
 		MID  session.MessageID `path:"mid"`
-		Body PostMessage
+		Body EditMessage
 	}
 )
 
-// PostMessage is what an operator says.
+// PostMessage is what an operator says, and what may not be done by itself for it.
 type PostMessage struct {
+	Parts []llm.Part `json:"parts" minItems:"1" maxItems:"100" doc:"Text and images."`
+	session.Routing
+}
+
+// EditMessage is what an operator says instead.
+type EditMessage struct {
 	Parts []llm.Part `json:"parts" minItems:"1" maxItems:"100" doc:"Text and images."`
 }
 
@@ -125,7 +131,7 @@ func (h *Handler) post(ctx context.Context, in *postIn) (*out[session.Receipt], 
 	if err != nil {
 		return nil, err
 	}
-	return answered(h.o.Sessions.Post(ctx, a, in.SID, in.Body.Parts))
+	return answered(h.o.Sessions.Post(ctx, a, in.SID, in.Body.Parts, in.Body.Routing))
 }
 
 func (h *Handler) regenerate(ctx context.Context, in *regenerateIn) (*out[session.Receipt], error) {

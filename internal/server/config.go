@@ -280,26 +280,23 @@ func (c *Config) validate() error {
 				bad(key+".keys", "%s", err)
 			}
 		}
-		if len(p.Keys) > 1 {
-			bad(key+".keys", "using several keys in turn is not available yet; name one")
-		}
 	}
 	for _, n := range slices.Sorted(maps.Keys(c.Chains)) {
 		key := "chains." + n
 		if !name.MatchString(n) {
 			bad(key, "a name is lower-case letters, digits, and _ . - between them")
 		}
-		switch models := c.Chains[n]; {
-		case len(models) == 0:
+		if len(c.Chains[n]) == 0 {
 			bad(key, "names no model")
-		case len(models) > 1:
-			bad(key, "falling back to another model is not available yet; name one model")
-		default:
-			p, m, ok := strings.Cut(models[0], "/")
+		}
+		for i, model := range c.Chains[n] {
+			p, m, ok := strings.Cut(model, "/")
 			if _, known := c.Providers[p]; !ok || m == "" {
-				bad(key, "%q is not provider/model", models[0])
+				bad(key, "%q is not provider/model", model)
 			} else if !known && !isRehearsal(p) {
 				bad(key, "there is no provider %q; known are %s", p, strings.Join(c.providerNames(), ", "))
+			} else if slices.Contains(c.Chains[n][:i], model) {
+				bad(key, "%s is named twice: a model that failed is not asked again in the same step", model)
 			}
 		}
 	}

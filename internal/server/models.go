@@ -260,8 +260,10 @@ func (m *Models) List() []httpapi.Model {
 func (m *Models) modelsOf(name string) []string {
 	models := slices.Clone(m.cfg.Providers[name].Models)
 	for _, c := range slices.Sorted(maps.Keys(m.cfg.Chains)) {
-		if p, model, _ := strings.Cut(m.cfg.Chains[c][0], "/"); p == name && !slices.Contains(models, model) {
-			models = append(models, model)
+		for _, named := range m.cfg.Chains[c] {
+			if p, model, _ := strings.Cut(named, "/"); p == name && !slices.Contains(models, model) {
+				models = append(models, model)
+			}
 		}
 	}
 	return models

@@ -27,6 +27,9 @@ func openAttempt(w *world) {
 	want := newAttempt("att_1", r)
 	want.After, want.Automatic, want.Key, want.Evidence.Remote = "att_0", true, "second", true
 	want.Evidence.Marks = replay.HookRan
+	former := recovery.Former{Candidate: recovery.Candidate{Provider: "openai", Model: "gpt", Key: "env:A"}, Reason: recovery.SkipCooling}
+	want.SwitchedFrom, want.InsteadOf = &former, &former
+	want.Skipped = []recovery.Outcome{{Candidate: former.Candidate, Skipped: former.Reason, Until: (t0 + 7).Std()}}
 	given := want
 	given.Evidence.State, given.Evidence.Delivery = replay.StateSealed, llm.Refused // it is open all the same
 	given.Evidence.Published.Text, given.EndedAt, given.OK = 7, t0, true

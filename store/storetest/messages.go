@@ -6,6 +6,7 @@ import (
 	"github.com/reprise-run/reprise/failure"
 	"github.com/reprise-run/reprise/llm"
 	"github.com/reprise-run/reprise/llm/replay"
+	"github.com/reprise-run/reprise/recovery"
 	"github.com/reprise-run/reprise/session"
 )
 
@@ -22,7 +23,8 @@ func messagePositions(w *world) {
 		},
 		Actor: "ann", CreatedAt: t0 + 3, RunID: "run_1", Step: 2, AttemptID: "att_1", Provider: "claude",
 		Model: "opus", Usage: &llm.Usage{Input: 10, Output: 20, CacheRead: 1, CacheWrite: 2, Thinking: 3},
-		Interrupted: "stream_interrupted"}
+		SwitchedFrom: &recovery.Former{Candidate: recovery.Candidate{Provider: "openai", Model: "gpt"}, Reason: "overloaded"},
+		Interrupted:  "stream_interrupted"}
 	full = w.message(full)
 	w.same("message", read(w, func(tx session.ReadTx) (session.Message, error) { return tx.Message("msg_1") }), full)
 
@@ -199,7 +201,7 @@ func pending(w *world) {
 	p1 := session.Pending{MessageID: "msg_1", RunID: "run_1", SessionID: "ses_1", Rank: 5,
 		Parts: []llm.Part{llm.Text("one")}, Actor: "ann", CreatedAt: t0}
 	p2 := session.Pending{MessageID: "msg_2", RunID: "run_2", SessionID: "ses_1", Rank: -3,
-		Parts: []llm.Part{llm.Text("two")}, Actor: "bob", CreatedAt: t0 + 1}
+		Parts: []llm.Part{llm.Text("two")}, Actor: "bob", CreatedAt: t0 + 1, Routing: session.Routing{OneAttempt: true}}
 	other := session.Pending{MessageID: "msg_3", RunID: "run_3", SessionID: "ses_2", Rank: 5}
 	for _, p := range []session.Pending{p1, p2, other} {
 		w.do(func(tx session.Tx) error { return tx.InsertPending(p) })

@@ -50,6 +50,8 @@ func Run(t *testing.T, create Create) {
 		{"MarkRace", markRace},
 		{"Spend", spend},
 		{"SpendRace_K155", spendRace},
+		{"CoolOffs_F74", coolOffs},
+		{"CoolOffRace_F74", coolOffRace},
 		{"ToolCalls", toolCalls},
 		{"UnknownWords", unknownWords},
 		{"Outbox", outbox},
@@ -171,7 +173,8 @@ func (w *world) queued(id session.RunID, of session.ID) session.Run {
 
 func newRun(id session.RunID, of session.ID) session.Run {
 	return session.Run{ID: id, SessionID: of, MessageID: "msg_1", State: session.Queued,
-		Trigger: session.TriggerMessage, Actor: "ann", Model: "rehearsal/steady", QueuedAt: t0}
+		Trigger: session.TriggerMessage, Actor: "ann", Model: "rehearsal/steady", QueuedAt: t0,
+		Routing: session.Routing{NoFallback: true, Key: "env:A"}}
 }
 
 // running stores a run and claims it.

@@ -14,6 +14,7 @@ export interface Attempt {
   evidence: Evidence;
   failure?: ProviderFailure;
   id: string;
+  instead_of?: Former;
   key?: string;
   marked_at?: number;
   model: string;
@@ -24,6 +25,8 @@ export interface Attempt {
   provider: string;
   run_id: string;
   session_id: string;
+  skipped?: Outcome[];
+  switched_from?: Former;
   usage?: Usage;
 }
 
@@ -44,6 +47,12 @@ export interface AuditList {
   audit: Audit[];
 }
 
+export interface Candidate {
+  key?: string;
+  model: string;
+  provider: string;
+}
+
 export interface Chain {
   models: string[];
   name: string;
@@ -55,6 +64,16 @@ export interface Check {
   model?: string;
   ok: boolean;
   provider: string;
+}
+
+export interface CoolOff {
+  failures: number;
+  key?: string;
+  model: string;
+  probed?: string;
+  provider: string;
+  reason: 'unknown' | 'rate_limited' | 'overloaded' | 'server_error' | 'network' | 'timeout' | 'stream_interrupted' | 'quota_exhausted' | 'spend_limit_exceeded' | 'auth_failed' | 'credentials_unresolved' | 'permission_denied' | 'model_not_found' | 'context_overflow' | 'request_too_large' | 'invalid_request' | 'content_filtered' | 'cancelled' | 'interrupted' | 'local';
+  until: string;
 }
 
 export interface Cost {
@@ -78,6 +97,11 @@ export interface Decision {
   rule: string;
   safe: boolean;
   verdict: string;
+}
+
+export interface EditMessage {
+  /** Text and images. */
+  parts: Part[];
 }
 
 export interface EffectInfo {
@@ -113,6 +137,7 @@ export interface Event {
   session_id?: string;
   snapshot?: Snapshot;
   superseded?: Superseded;
+  switch?: Switch;
   system?: System;
   tool_call?: ToolCall;
   type: string;
@@ -138,6 +163,14 @@ export interface Failure {
   retry_class: 'unknown' | 'rate_limited' | 'overloaded' | 'server_error' | 'network' | 'timeout' | 'stream_interrupted' | 'quota_exhausted' | 'spend_limit_exceeded' | 'auth_failed' | 'credentials_unresolved' | 'permission_denied' | 'model_not_found' | 'context_overflow' | 'request_too_large' | 'invalid_request' | 'content_filtered' | 'cancelled' | 'interrupted' | 'local';
   retryable: boolean;
   status?: number;
+  tried?: Outcome[];
+}
+
+export interface Former {
+  key?: string;
+  model: string;
+  provider: string;
+  reason: string;
 }
 
 export interface Health {
@@ -175,6 +208,7 @@ export interface Message {
   step: number;
   superseded_at?: number;
   superseded_by?: string;
+  switched_from?: Former;
   usage?: Usage;
 }
 
@@ -214,6 +248,16 @@ export interface Origin {
   operator?: boolean;
   run?: RunEvidence;
   verb?: string;
+}
+
+export interface Outcome {
+  failed?: string;
+  key?: string;
+  message?: string;
+  model: string;
+  provider: string;
+  skipped?: string;
+  until?: string;
 }
 
 export interface Output {
@@ -258,6 +302,7 @@ export interface Pending {
   message_id: string;
   parts: Part[];
   rank: number;
+  routing?: Routing;
   run_id: string;
   session_id: string;
 }
@@ -267,6 +312,9 @@ export interface PendingList {
 }
 
 export interface PostMessage {
+  key?: string;
+  no_fallback?: boolean;
+  one_attempt?: boolean;
   /** Text and images. */
   parts: Part[];
 }
@@ -366,6 +414,12 @@ export interface RetryNowInBody {
   token?: number;
 }
 
+export interface Routing {
+  key?: string;
+  no_fallback?: boolean;
+  one_attempt?: boolean;
+}
+
 export interface Run {
   actor: string;
   attempt: number;
@@ -387,6 +441,7 @@ export interface Run {
   reason?: string;
   recovery?: Recovery;
   requests: number;
+  routing?: Routing;
   session_id: string;
   since?: number;
   spend?: Spend;
@@ -488,8 +543,11 @@ export interface SettingList {
 
 export interface Settings {
   hold?: string;
+  key?: string;
   max_output_tokens?: number;
   max_steps?: number;
+  no_fallback?: boolean;
+  one_attempt?: boolean;
   spend_limit?: number;
   system?: string;
 }
@@ -538,8 +596,16 @@ export interface Superseded {
   messages: string[];
 }
 
+export interface Switch {
+  attempt_id: string;
+  from: Former;
+  run_id: string;
+  to: Candidate;
+}
+
 export interface System {
   concurrent_runs: number;
+  cool_offs?: CoolOff[];
   now: number;
   queued: number;
   rehearsal: boolean;

@@ -1,0 +1,73 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/reprise-run/reprise/recovery"
+)
+
+// credentials is the state of credentials in the store. A power loss may cost the last
+// changes: then one request more finds out.
+type credentials struct{ m *Manager }
+
+var _ recovery.CredentialState = credentials{}
+
+// CoolOffs implements recovery.CredentialState.
+func (c credentials) CoolOffs(ctx context.Context) (list []recovery.CoolOff, err error) {
+	err = c.m.store.View(ctx, func(tx ReadTx) error {
+		list, err = tx.CoolOffs()
+		return err
+	})
+	return list, err
+}
+
+// CoolOff implements recovery.CredentialState. The store counts in milliseconds: what is
+// between two of them is not cut off.
+func (c credentials) CoolOff(ctx context.Context, off recovery.CoolOff) error {
+	if t := off.Until.Truncate(time.Millisecond); t.Before(off.Until) {
+		off.Until = t.Add(time.Millisecond)
+	}
+	return c.update(ctx, func(tx Tx) error { return tx.PutCoolOff(off) })
+}
+
+// Probe implements recovery.CredentialState.
+func (c credentials) Probe(ctx context.Context, lanes []recovery.CoolOff, until time.Time) (taken []recovery.CoolOff, err error) {
+	err = c.update(ctx, func(tx Tx) (err error) {
+		taken = slices.Clone(lanes)
+		for i, l := range lanes {
+			taken[i].Probed = until
+			if taken[i].Generation, err = tx.ProbeCoolOff(l, At(until)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if errors.Is(err, ErrLost) {
+		return nil, nil
+	}
+	return taken, err
+}
+
+// Settle implements recovery.CredentialState.
+func (c credentials) Settle(ctx context.Context, lanes []recovery.CoolOff, answered bool) error {
+	return c.update(ctx, func(tx Tx) error {
+		for _, l := range lanes {
+			if err := tx.SettleCoolOff(l, answered); err != nil && !errors.Is(err, ErrLost) {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// update changes what cools off, and lets observers know.
+func (c credentials) update(ctx context.Context, f func(tx Tx) error) error {
+	err := c.m.store.Update(ctx, Soft, f)
+	if err == nil {
+		kick(c.m.counts)
+	}
+	return err
+}
