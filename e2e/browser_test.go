@@ -30,6 +30,7 @@ const browserTime = 10 * time.Minute
 // TestPage runs browser/scenarios/*.mjs, one subtest a scenario. A scenario brings its scripts
 // and its server's settings along; what it needs of this process it asks the stage for.
 func TestPage(t *testing.T) {
+	t.Parallel() // beside what mostly waits
 	g := &stage{t: t}
 	ctx, cancel := context.WithTimeout(t.Context(), browserTime)
 	defer cancel()

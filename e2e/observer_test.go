@@ -173,7 +173,13 @@ func (o *observer) shown(run session.RunID, step int) string {
 // await returns the first event, also of the past, that satisfies the condition.
 func (o *observer) await(what string, condition func(*session.Event) bool) session.Event {
 	o.t.Helper()
-	late := time.After(patience)
+	return o.within(patience, what, condition)
+}
+
+// within is await for what takes its time.
+func (o *observer) within(d time.Duration, what string, condition func(*session.Event) bool) session.Event {
+	o.t.Helper()
+	late := time.After(d)
 	for seen := 0; ; {
 		o.mu.Lock()
 		events, changed := o.events, o.changed

@@ -2,6 +2,8 @@ package e2e
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -52,6 +54,12 @@ func (u *upstream) await(t *testing.T, what string, condition func(rehearsal.Rep
 func (u *upstream) quiet(t *testing.T) rehearsal.Report {
 	t.Helper()
 	return u.await(t, "the end of every request", func(r rehearsal.Report) bool { return r.Open == 0 })
+}
+
+// keyOf is under which key the upstream counts a question to a model.
+func keyOf(model, question string) string {
+	sum := sha256.Sum256([]byte(model + "\x00" + question))
+	return hex.EncodeToString(sum[:6])
 }
 
 // config is a configuration file in which the upstream is a provider in every dialect, and
