@@ -134,7 +134,7 @@ func (r *round) hear(id session.RunID) {
 func (r *round) click(at time.Time, now bool) {
 	t := r.s.t
 	ctx := within(t)
-	time.Sleep(time.Until(at)) // the moment is what is tested
+	<-time.After(time.Until(at)) // the moment is what is tested
 	var refusal *client.Error
 	if now {
 		receipt, err := r.s.RetryNow(ctx, r.o.id, r.sch.Token, false)
@@ -159,7 +159,7 @@ func (r *round) click(at time.Time, now bool) {
 // then.
 func (r *round) command(at time.Time, verb string) {
 	t := r.s.t
-	time.Sleep(time.Until(at))
+	<-time.After(time.Until(at))
 	code, stdout, stderr := reprise(t, r.s.home, "retry", verb, string(r.o.id), "--json")
 	var out struct {
 		RunID session.RunID `json:"run_id"`
