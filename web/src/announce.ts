@@ -1,3 +1,4 @@
+import { shown } from './output';
 import { spoken } from './retry';
 import type { State } from './state';
 import { ended, textOf, waits, type Schedule, type Session } from './types';
@@ -78,4 +79,25 @@ function paragraphs(state: State, run: string): string {
   const text = state.focus!.messages.filter((m) => m.run_id === run && m.role === 'reply').map((m) => textOf(m.parts)).join('\n\n');
   const n = text.split(/\n\s*\n/).filter((p) => p.trim()).length;
   return n === 1 ? '1 paragraph' : `${n} paragraphs`;
+}
+
+const most = 300; // characters that are spoken at a time
+
+/** The sentences of a text that were completed since a place in it, the last ones where they are many, and where they end. */
+export function sentences(text: string, from: number): { said: string; to: number } {
+  const ends = [...text.slice(from).matchAll(/[.!?…:](?=\s)|\n/g)];
+  const end = ends.at(-1);
+  if (!end) return { said: '', to: from };
+  const to = from + end.index + 1;
+  const fresh = text.slice(from, to);
+  const cut = fresh.length <= most ? 0 : (ends.find((e) => fresh.length - e.index - 1 <= most)?.index ?? fresh.length - most) + 1;
+  return { said: fresh.slice(cut).replace(/[#*`>|_]+/g, ' ').replace(/\s+/g, ' ').trim(), to };
+}
+
+/** All that the reply on screen has written so far; empty: none is being written. */
+export function writing(state: State): string {
+  const f = state.focus;
+  const run = f && state.sessions[f.id]?.last_run;
+  if (!f || !run || ended(run) || f.live?.run !== run.id) return '';
+  return f.live.steps.map((s) => textOf(shown(s))).join('\n');
 }

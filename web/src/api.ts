@@ -1,4 +1,4 @@
-import type { Attempt, Message, ModelList, Part, Preview, Receipt, Run, Schedule, Session } from './types';
+import type { Attempt, Message, ModelList, Part, Preview, Receipt, Run, Schedule, Session, SettingList } from './types';
 
 /** An answer that is an error, or no answer (status 0). */
 export class ApiError extends Error {
@@ -51,7 +51,10 @@ const pending = (sid: string, mid: string) => `${session(sid)}/pending/${encodeU
 export const login = (secret: string) => call<unknown>('POST', '/auth/launch', { secret });
 export const listModels = () => call<ModelList>('GET', '/api/v1/models');
 export const createSession = (model: string) => call<Session>('POST', '/api/v1/sessions', model ? { model } : {});
-export const setModel = (sid: string, model: string) => call<Session>('PATCH', session(sid), { model });
+export const patchSession = (sid: string, change: { title?: string; model?: string; archived?: boolean }) => call<Session>('PATCH', session(sid), change);
+export const setModel = (sid: string, model: string) => patchSession(sid, { model });
+export const listArchived = () => call<{ sessions: Session[] }>('GET', '/api/v1/sessions?archived=true');
+export const changedSessions = (after: number) => call<{ sessions: Session[] }>('GET', `/api/v1/sessions?changed_after=${after}`);
 export const post = (sid: string, text: string, key: string) => call<Receipt>('POST', `${session(sid)}/messages`, said(text), key);
 export const regenerate = (sid: string, mid: string, revision: number, confirm_effects: boolean, key: string) =>
   call<Receipt>('POST', `${session(sid)}/messages/${encodeURIComponent(mid)}/regenerate`, { revision, confirm_effects }, key);
@@ -70,6 +73,9 @@ export const cancelRetry = (sid: string, token: number) => call<unknown>('DELETE
 export const scheduleRetry = (sid: string, token: number) => call<Schedule>('POST', `${retry(sid)}/schedule`, { token });
 export const resolveCall = (sid: string, id: string, action: string) =>
   call<unknown>('POST', `${session(sid)}/tool-calls/${encodeURIComponent(id)}/resolve`, { action });
+export const snoozeRetry = (sid: string, token: number, until: number) => call<Schedule>('POST', `${retry(sid)}/snooze`, { token, until });
+export const getSettings = () => call<SettingList>('GET', '/api/v1/settings');
+export const changeSettings = (change: { set?: Record<string, string>; reset?: string[] }) => call<SettingList>('PATCH', '/api/v1/settings', change);
 export const addViewer = (sid: string, viewer: string) => call<unknown>('POST', `${session(sid)}/viewers`, { viewer });
 /** Goes out even while the page is being left. */
 export const removeViewer = (sid: string, viewer: string) =>

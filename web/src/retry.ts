@@ -1,5 +1,6 @@
+import { device } from './device';
 import { waits, type Run, type Schedule } from './types';
-import { className, clockTime, count, countdown, headline, modelName, span } from './words';
+import { className, clockTime, count, countdown, headline, modelName, nearTime, span } from './words';
 
 // What the retry bar says of a session's schedule. Pure: now is the server's time.
 
@@ -19,6 +20,8 @@ const bare = { timer: '', at: 0, rest: '', notes: [], attempts: false } satisfie
 const waiting = { ...bare, main: 'Try now', other: 'Cancel retry' } satisfies Partial<Bar>;
 const stopped = { ...bare, main: 'Retry', other: 'Dismiss' } satisfies Partial<Bar>;
 
+const holds: Record<string, string> = { asks: 'Ready. It starts when you try now.', offline: 'No network on the server. Waiting.' };
+
 /** The bar of a schedule; null where the failure itself says all there is. run is the session's last, starting: its start was asked for. */
 export function retryBar(s: Schedule, run: Run | undefined, starting: boolean, now: number): Bar | null {
   const next = s.next_at ?? 0;
@@ -27,6 +30,9 @@ export function retryBar(s: Schedule, run: Run | undefined, starting: boolean, n
   }
   switch (s.state) {
     case 'armed':
+      if (!device().countdown) {
+        return { ...waiting, state: 'armed', text: `${whatFailed(s, run)} Trying again at ${nearTime(next)}.`, notes: notes(s, run) };
+      }
       return { ...waiting, state: 'armed', text: `${whatFailed(s, run)} Trying again in`, timer: countdown(next - now), rest: '.', notes: notes(s, run) };
     case 'scheduled':
       return {
@@ -34,7 +40,7 @@ export function retryBar(s: Schedule, run: Run | undefined, starting: boolean, n
         rest: ` · in ${span(next - now)}. The countdown is paused until then.`,
       };
     case 'held':
-      return { ...waiting, state: 'held', text: 'Ready. Waiting for you to look.', notes: notes(s, run) };
+      return { ...waiting, state: 'held', text: holds[s.hold_reason ?? ''] ?? 'Ready. Waiting for you to look.', notes: notes(s, run) };
     case 'cancelled':
       return { ...stopped, state: 'cancelled', text: 'Retry cancelled. Nothing will start by itself.' };
     case 'exhausted':
@@ -50,6 +56,22 @@ export function retryBar(s: Schedule, run: Run | undefined, starting: boolean, n
     text: quota ? `The plan limit is used up. It ${ahead ? 'resets' : 'was to reset'}` : `${whoFailed(s, run)} asked to wait until`,
     rest: quota && ahead ? ` · in ${span(until - now)}. Nothing is scheduled.` : '. Nothing is scheduled.',
   };
+}
+
+/** The later times that the operator can choose by a click: each puts the start off. */
+export function later(s: Schedule, now: number): { text: string; until: number }[] {
+  if (!waits(s)) return [];
+  return [5, 30, 60].map((m) => ({ text: m < 60 ? `In ${m} min` : 'In 1 h', until: now + m * 60_000 })).filter((l) => s.state === 'held' || l.until > (s.next_at ?? 0));
+}
+
+/** The next moment at which a clock reads hours and minutes ("07:30"), in this machine's zone; 0: it is no time. */
+export function nextAt(clock: string, now: number): number {
+  const [, h, m] = /^(\d\d):(\d\d)/.exec(clock) ?? [];
+  if (!h || !m) return 0;
+  const t = new Date(now);
+  t.setHours(+h, +m, 0, 0);
+  if (t.getTime() <= now) t.setDate(t.getDate() + 1);
+  return t.getTime();
 }
 
 /** What is said to those who do not see the bar, when it comes to this state. */

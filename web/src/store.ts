@@ -8,7 +8,7 @@ import { count } from './words';
 // The page's one store: the server's state as it was told, and what only the page knows. It
 // repaints at most thirty times a second, however many events arrive.
 
-export type Route = { name: 'home' | 'new' | 'waiting' } | ({ name: 'session'; id: string } & Shown);
+export type Route = { name: 'home' | 'new' | 'waiting' | 'archived' | 'settings' } | ({ name: 'session'; id: string } & Shown);
 
 /** The reply of which an earlier version is shown. */
 export interface Shown {
@@ -38,6 +38,8 @@ export interface App {
   dialog: Dialog | null;
   drawer: string; // the run whose attempts are shown; empty: closed
 }
+
+const screens = ['new', 'waiting', 'archived', 'settings'] as const;
 
 const paint = 1000 / 30;
 
@@ -138,7 +140,7 @@ export class Store {
     const version = Math.max(0, Math.floor(Number(query.get('v')) || 0));
     const route: Route = id
       ? { name: 'session', id: decodeURIComponent(id), version, of: query.get('m') ?? '' }
-      : { name: page === 'new' || page === 'waiting' ? page : 'home' };
+      : { name: screens.find((s) => s === page) ?? 'home' };
     this.#set({ route, error: '', said: '', receipt: null, dialog: null, drawer: '' });
     this.#stream.follow(route.name === 'session' ? route.id : '');
   }
@@ -324,6 +326,12 @@ export class Store {
   async scheduleRetry(): Promise<void> {
     const s = this.session();
     if (s?.schedule) await this.#onSchedule(api.scheduleRetry(s.id, s.schedule.token));
+  }
+
+  /** Waits until a later time. */
+  async snoozeRetry(until: number): Promise<void> {
+    const s = this.session();
+    if (s?.schedule) await this.#onSchedule(api.snoozeRetry(s.id, s.schedule.token, until));
   }
 
   async #onSchedule(act: Promise<unknown>): Promise<void> {

@@ -109,7 +109,7 @@ export function rowState(s: Session): RowState {
     case 'cancelled':
       return 'cancelled';
     case 'failed':
-      if (waits(s.schedule)) return s.schedule?.state === 'held' ? 'needs-you' : 'waiting';
+      if (waits(s.schedule)) return s.schedule?.state === 'held' && s.schedule.hold_reason !== 'offline' ? 'needs-you' : 'waiting';
       if (s.schedule?.state === 'exhausted') return 'needs-you';
       if (run.failure?.retry_class === 'interrupted') return 'interrupted';
       return run.failure?.retryable && run.recovery?.replay_safe === false ? 'needs-you' : 'failed';

@@ -1,3 +1,4 @@
+import { device, type Device } from './device';
 import type { Decision, Failure, Recovery, Run, Schedule } from './types';
 
 // Every word that stands for something of the server: one word a thing.
@@ -159,18 +160,32 @@ const plain = new Intl.NumberFormat('en');
 export const characters = (n: number): string => `${plain.format(n)} ${n === 1 ? 'character' : 'characters'}`;
 export const count = (n: number, one: string, many = one + 's'): string => `${plain.format(n)} ${n === 1 ? one : many}`;
 
-const hourMinute = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit' });
-const hourMinuteSecond = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit', second: '2-digit', fractionalSecondDigits: 1 });
-const dayHour = new Intl.DateTimeFormat(undefined, { weekday: 'short', day: 'numeric', month: 'short', hour: '2-digit', minute: '2-digit' });
-const complete = new Intl.DateTimeFormat(undefined, { dateStyle: 'full', timeStyle: 'long' });
+// Made anew when the clock of this device changes: a formatter is dear.
+let made: { clock: Device['clock']; minute: Format; second: Format; tenth: Format; day: Format; full: Format } | undefined;
+type Format = Intl.DateTimeFormat;
+
+function formats() {
+  const { clock } = device();
+  if (made?.clock === clock) return made;
+  const format = (o: Intl.DateTimeFormatOptions) => new Intl.DateTimeFormat(undefined, clock === 'auto' ? o : { ...o, hourCycle: clock === '12' ? 'h12' : 'h23' });
+  const minute = { hour: '2-digit', minute: '2-digit' } as const;
+  const second = { ...minute, second: '2-digit' } as const;
+  made = {
+    clock, minute: format(minute), second: format(second), tenth: format({ ...second, fractionalSecondDigits: 1 }),
+    day: format({ weekday: 'short', day: 'numeric', month: 'short', ...minute }), full: format({ dateStyle: 'full', timeStyle: 'long' }),
+  };
+  return made;
+}
 
 /** The time of day; with the date where that is not today's. */
 export function clockTime(t: number, now: number): string {
   const sameDay = new Date(t).toDateString() === new Date(now).toDateString();
-  return (sameDay ? hourMinute : dayHour).format(t);
+  return (sameDay ? formats().minute : formats().day).format(t);
 }
-export const exactTime = (t: number): string => hourMinuteSecond.format(t);
-export const fullTime = (t: number): string => complete.format(t);
+export const exactTime = (t: number): string => formats().tenth.format(t);
+/** The time of day to the second, for a moment that is near. */
+export const nearTime = (t: number): string => formats().second.format(t);
+export const fullTime = (t: number): string => formats().full.format(t);
 
 /** How long ago, for the list. */
 export function ago(t: number, now: number): string {
@@ -199,7 +214,9 @@ export function countdown(ms: number): string {
 /** When a session's retry starts, in the words of a list. */
 export function waitWords(s: Schedule, now: number): string {
   const next = s.next_at ?? 0;
+  if (s.state === 'held') return 'waits for a network';
   if (s.state === 'scheduled') return `retry after ${clockTime(next, now)}`;
+  if (next > now && !device().countdown) return `retry at ${nearTime(next)}`;
   return next > now ? `retry in ${countdown(next - now)}` : 'starting…';
 }
 

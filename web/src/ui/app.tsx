@@ -1,10 +1,11 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { announce, marks, type Said } from '../announce';
+import { announce, marks, sentences, writing, type Said } from '../announce';
 import type { App, Dialog, Store } from '../store';
 import { ordered } from '../view';
+import { useAway } from './away';
 import { Banner } from './banner';
 import { Conversation } from './conversation';
-import { notLoaded, useApp, useLate, useMedia } from './hooks';
+import { notLoaded, useApp, useDevice, useLate, useMedia } from './hooks';
 import { Mark } from './icons';
 import { useKeys } from './keys';
 import { loadRest } from './later';
@@ -16,14 +17,16 @@ export function Root({ store }: { store: Store }) {
   const narrow = useMedia('(max-width: 720px)');
   const [hint, setHint] = useState('');
   useKeys(store, setHint);
+  useDevice(); // its clock is in every time
   useEffect(() => {
     void loadRest(() => store.failed(notLoaded));
   }, []);
   const { route, server } = app;
-  const late = useLate(store, app.drawer !== '' || app.dialog !== null || route.name === 'waiting');
+  const late = useLate(store, app.drawer !== '' || app.dialog !== null || !['session', 'home', 'new'].includes(route.name));
   useEffect(() => {
     if (route.name !== 'session') document.title = 'Reprise';
   }, [route.name]);
+  useAway(store, app); // after every other title
   // On a phone the list and the rest are separate screens; without sessions there is no list to show.
   const first = route.name === 'home' && server.system !== null && ordered(server).length === 0;
   const list = route.name === 'home' && !first;
@@ -43,6 +46,10 @@ export function Root({ store }: { store: Store }) {
                 <Conversation store={store} app={app} id={route.id} />
               ) : route.name === 'waiting' ? (
                 late && <late.Waiting store={store} app={app} />
+              ) : route.name === 'archived' ? (
+                late && <late.Archived store={store} app={app} />
+              ) : route.name === 'settings' ? (
+                late && <late.Settings store={store} app={app} />
               ) : (
                 <NewSession store={store} app={app} />
               )}
@@ -82,6 +89,22 @@ function Announcer({ app, hint }: { app: App; hint: string }) {
   useEffect(() => {
     if (app.said) setSaid({ status: app.said });
   }, [app.said]);
+  const { speak } = useDevice();
+  const spoken = useRef({ run: '', to: 0 });
+  const current = useRef(app.server);
+  current.current = app.server;
+  const replying = speak && writing(app.server) !== '';
+  useEffect(() => {
+    if (!replying) return;
+    const timer = setInterval(() => {
+      const run = current.current.focus?.live?.run ?? '';
+      if (spoken.current.run !== run) spoken.current = { run, to: 0 };
+      const { said, to } = sentences(writing(current.current), spoken.current.to);
+      spoken.current.to = to;
+      if (said) setSaid({ status: said });
+    }, 5000);
+    return () => clearInterval(timer);
+  }, [replying]);
   const schedule = app.route.name === 'session' ? app.server.sessions[app.route.id]?.schedule : undefined;
   useEffect(() => {
     const timers = marks(schedule, Date.now() + app.server.clock).map((m) => window.setTimeout(() => setSaid({ status: m.text }), m.wait));

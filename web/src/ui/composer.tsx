@@ -2,7 +2,7 @@ import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { newKey } from '../api';
 import type { App, Store } from '../store';
 import { ended, waits } from '../types';
-import { useDraft, useMedia } from './hooks';
+import { useDevice, useDraft, useMedia } from './hooks';
 import { Icon } from './icons';
 import { ModelPicker } from './models';
 
@@ -21,6 +21,8 @@ export function Composer({ store, app, id, model, onModel }: Props) {
   const box = useRef<HTMLTextAreaElement>(null);
   const key = useRef({ text: '', value: '' });
   const finePointer = useMedia('(pointer: fine)');
+  const { enter } = useDevice();
+  const enterSends = enter === 'auto' ? finePointer : enter === 'send';
   const session = app.server.sessions[id];
   const run = session?.last_run;
   const active = !!run && !ended(run);
@@ -51,7 +53,7 @@ export function Composer({ store, app, id, model, onModel }: Props) {
   };
   const press = (e: KeyboardEvent) => {
     if (e.key !== 'Enter' || e.isComposing) return;
-    if (e.ctrlKey || e.metaKey || (finePointer && !e.shiftKey)) {
+    if (e.ctrlKey || e.metaKey || (enterSends && !e.shiftKey)) {
       e.preventDefault();
       void send();
     }
@@ -82,7 +84,7 @@ export function Composer({ store, app, id, model, onModel }: Props) {
       <div class="composer-bar">
         <ModelPicker app={app} model={model} disabled={active} onModel={onModel} />
         <span class="composer-note" id="composer-note">
-          {offline ? 'No connection. Your draft is kept.' : finePointer && !empty ? 'Enter sends, Shift+Enter breaks the line' : ''}
+          {offline ? 'No connection. Your draft is kept.' : finePointer && !empty ? (enterSends ? 'Enter sends, Shift+Enter breaks the line' : 'Ctrl+Enter sends') : ''}
         </span>
         {active && (
           <button type="button" class="button stop" onClick={() => void store.stop()} aria-disabled={stopping}>

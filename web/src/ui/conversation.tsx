@@ -1,15 +1,17 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { device } from '../device';
 import type { App, Store } from '../store';
 import { ended, type Session } from '../types';
 import { phase, turns, type Phase } from '../view';
 import { versions } from '../versions';
-import { characters, className, count, duration, modelName } from '../words';
+import { characters, className, count, duration, modelName, nearTime } from '../words';
 import { Composer } from './composer';
 import { useNow, useProse } from './hooks';
 import { Icon } from './icons';
 import { Link } from './link';
 import { Queue } from './queue';
+import { Restore } from './restore';
 import { RetryBar } from './retry';
 import { TurnView } from './turn';
 
@@ -53,7 +55,13 @@ export function Conversation({ store, app, id }: { store: Store; app: App; id: s
         {app.error && <Refused store={store} text={app.error} />}
         {focus && <Queue store={store} pending={focus.pending} paused={!!session?.paused} />}
         {focus && <RetryBar key={id} store={store} app={app} session={session} />}
-        <Composer store={store} app={app} id={id} model={session?.model ?? ''} onModel={(m) => void store.setModel(m)} />
+        {session?.archived ? (
+          <p class="archived-note">
+            This session is archived. Nothing of it starts by itself. <Restore store={store} session={session} />
+          </p>
+        ) : (
+          <Composer store={store} app={app} id={id} model={session?.model ?? ''} onModel={(m) => void store.setModel(m)} />
+        )}
       </footer>
     </>
   );
@@ -121,7 +129,7 @@ function phaseWords(p: Phase, now: number): string {
     case 'tool':
       return `running ${p.name}`;
     case 'waiting':
-      return `waiting ${duration(p.until - now)}`;
+      return device().countdown ? `waiting ${duration(p.until - now)}` : 'waiting';
     case 'stopping':
       return 'stopping…';
   }
@@ -157,10 +165,17 @@ function RunLine({ phase: p, session, now }: { phase: Phase; session: Session | 
           <Icon name="waiting" />
           <span>
             {modelName(p.attempt.model)}: {className(decision!.class)}
-            {failure?.status && failure.status !== 200 ? ` (${failure.status})` : ''}. Nothing had been shown. Trying again in{' '}
-            <span role="timer" class="number">
-              {duration(left)}
-            </span>
+            {failure?.status && failure.status !== 200 ? ` (${failure.status})` : ''}. Nothing had been shown. Trying again{' '}
+            {device().countdown ? (
+              <>
+                in{' '}
+                <span role="timer" class="number">
+                  {duration(left)}
+                </span>
+              </>
+            ) : (
+              `at ${nearTime(p.until)}`
+            )}
           </span>
           <span class="backoff-number">attempt {number + 1}</span>
         </div>

@@ -16,6 +16,7 @@ const paths = {
   down: 'M8 3v9.5M4.2 8.8 8 12.6l3.8-3.8',
   send: 'M8 13V3.4M4 7.2 8 3.2l4 4',
   plus: 'M8 3v10M3 8h10',
+  more: 'M3.5 8h.01M8 8h.01M12.5 8h.01',
 } as const;
 
 export type IconName = keyof typeof paths | 'idle';

@@ -1,10 +1,11 @@
-import { useLayoutEffect, useRef } from 'preact/hooks';
-import { retryBar } from '../retry';
+import { useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { later, retryBar } from '../retry';
 import type { App, Store } from '../store';
-import type { Schedule, Session } from '../types';
+import { waits, type Schedule, type Session } from '../types';
 import { clockTime, fullTime } from '../words';
-import { useCountdown } from './hooks';
+import { useCountdown, useLate } from './hooks';
 import { Icon } from './icons';
+import { Menu } from './menu';
 
 /** What happens next to a session whose run has failed, in one place above the composer. */
 export function RetryBar({ store, app, session }: { store: Store; app: App; session: Session | undefined }) {
@@ -71,6 +72,7 @@ function Shown({ store, app, session, schedule: s }: { store: Store; app: App; s
             Attempts
           </button>
         )}
+        {waits(s) && b.state !== 'dispatching' && <Later key="later" store={store} schedule={s} now={now} />}
         {b.main && (
           <button key="main" type="button" class="button" onClick={act(() => (b.main === 'Schedule it' ? store.scheduleRetry() : store.retryNow()))}>
             {b.main}
@@ -81,5 +83,20 @@ function Shown({ store, app, session, schedule: s }: { store: Store; app: App; s
         </button>
       </div>
     </section>
+  );
+}
+
+/** Puts the start off: to one of a few times, or to one of the operator's. */
+function Later({ store, schedule, now }: { store: Store; schedule: Schedule; now: number }) {
+  const [asking, setAsking] = useState(false);
+  const late = useLate(store, asking);
+  const items = later(schedule, now).map((l) => ({ text: l.text, act: () => void store.snoozeRetry(l.until) }));
+  return (
+    <>
+      <Menu class="text" items={[...items, { text: 'At a time…', act: () => setAsking(true) }]}>
+        Later
+      </Menu>
+      {asking && late && <late.Snooze schedule={schedule} now={now} onChoose={(t) => void store.snoozeRetry(t)} onClose={() => setAsking(false)} />}
+    </>
   );
 }

@@ -3,11 +3,12 @@ import * as api from '../api';
 import type { App, Store } from '../store';
 import { waits, type Schedule } from '../types';
 import { className, clockTime, waitWords } from '../words';
+import { Head } from './head';
 import { useNow } from './hooks';
 import { Icon } from './icons';
 import { Link } from './link';
 
-const isHeld = (s: Schedule): boolean => s.state === 'held';
+const isHeld = (s: Schedule): boolean => s.state === 'held' && s.hold_reason !== 'offline';
 
 /** Every session whose retry waits: those that wait for a look, then the next to start. */
 export function Waiting({ store, app }: { store: Store; app: App }) {
@@ -27,12 +28,7 @@ export function Waiting({ store, app }: { store: Store; app: App }) {
     .sort((a, b) => Number(isHeld(b)) - Number(isHeld(a)) || (a.next_at ?? 0) - (b.next_at ?? 0));
   return (
     <>
-      <header class="head">
-        <Link store={store} to="/" class="back" aria-label="All sessions">
-          <Icon name="back" />
-        </Link>
-        <h1>Waiting</h1>
-      </header>
+      <Head store={store} title="Waiting" />
       {app.error && <p class="refused">{app.error}</p>}
       {rows.length === 0 && <p class="log-note">No retry waits. One that will start by itself is listed here.</p>}
       <ul class="waiting">
@@ -42,7 +38,7 @@ export function Waiting({ store, app }: { store: Store; app: App }) {
               <Icon name={isHeld(s) ? 'needs-you' : 'waiting'} />
               <span class="row-title">{sessions[s.session_id]?.title || s.session_id}</span>
               <span class="row-note number">
-                <span class="row-state">{isHeld(s) ? 'ready, waits for you to look' : waitWords(s, now)}</span>
+                <span class="row-state">{isHeld(s) ? (s.hold_reason === 'asks' ? 'ready, starts when you try now' : 'ready, waits for you to look') : waitWords(s, now)}</span>
                 {s.state === 'armed' && ` · at ${clockTime(s.next_at!, now)}`} · {className(s.retry_class)} · attempt {s.attempt + 1}
               </span>
             </Link>
