@@ -1,5 +1,5 @@
-import type { Decision, ProviderFailure } from './types';
-import { className, evidenceWords, type Verdict } from './words';
+import type { Decision, Outcome, ProviderFailure } from './types';
+import { className, evidenceWords, modelName, whyNot, type Verdict } from './words';
 
 // The words of the attempts: what the gate decided about each, and why.
 
@@ -32,9 +32,16 @@ const rules: Record<string, string> = {
   next_model: 'The next model of the chain is tried at once.',
   compact_once: 'The conversation is made shorter, once, and sent again.',
   compact_spent: 'The conversation no longer fits, also after compacting once.',
+  silent: 'The model said nothing in time: it is not asked again, the next one is.',
+  probe_failed: 'The model had just cooled off and still fails: it is left alone again.',
+  cooling_off: 'Everything that could answer cools off: nothing was sent.',
   no_way_left: 'The failure may pass, but no automatic way is left.',
 };
 export const ruleWords = (rule: string): string => rules[rule] ?? rule;
+
+/** What became of somebody who might have answered. */
+export const outcomeWords = (o: Outcome): string =>
+  `Not ${modelName(o.model)}${o.key ? ` with ${o.key}` : ''}: ${whyNot(o.failed || o.skipped || '')}`;
 
 /** What an attempt's failure was, in words and numbers. */
 export function attemptFailure(f: ProviderFailure): string {

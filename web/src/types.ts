@@ -4,7 +4,7 @@ import type { Part, Run, Schedule } from './api.gen';
 // failures and decisions inside attempts, which are RFC 3339.
 
 export type {
-  Attempt, Chain, Decision, Event as ServerEvent, Failure, Message, Model, ModelList, Output, OutputEvent as StreamEvent, Part, Pending, Preview, Progress,
+  Attempt, Chain, Decision, Event as ServerEvent, Failure, Message, Model, ModelList, Outcome, Output, OutputEvent as StreamEvent, Part, Pending, Preview, Progress,
   ProviderFailure, Receipt, Recovery, Run, Schedule, Session, Setting, SettingList, Snapshot, System, ToolCall,
 } from './api.gen';
 

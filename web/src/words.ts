@@ -29,6 +29,22 @@ const classes: Record<Decision['class'], string> = {
 /** A failure's class, or the reason of an interruption, in words. */
 export const className = (c: string): string => (classes as Record<string, string>)[c] ?? c;
 
+const skips: Record<string, string> = {
+  cooling_off: 'cooling off',
+  being_tried: 'tried by another request',
+  context_too_small: 'too small for the conversation',
+  no_tools: 'takes no tools',
+  no_images: 'takes no images',
+  key_unreadable: 'its key cannot be read',
+  key_refused: 'its key was refused',
+  another_key_is_pinned: 'another key is asked for',
+  not_reached: 'no request was left for it',
+  recovered: 'an earlier one answers again',
+};
+
+/** Why somebody is not asked: the class of a failure, or a reason of ours. */
+export const whyNot = (reason: string): string => skips[reason] ?? className(reason);
+
 const evidence: Record<string, string> = {
   text_shown: 'text was shown',
   thinking_shown: 'thinking was shown',

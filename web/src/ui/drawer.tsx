@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import * as api from '../api';
-import { attemptFailure, attemptVerdicts, ruleWords, verdictWords } from '../explain';
+import { attemptFailure, attemptVerdicts, outcomeWords, ruleWords, verdictWords } from '../explain';
 import type { App, Store } from '../store';
 import type { Attempt } from '../types';
 import { count, duration, exactTime, fullTime, modelName } from '../words';
@@ -74,6 +74,12 @@ function outcome(a: Attempt): string {
   return a.decision && a.decision.verdict !== 'stop' ? 'discarded before anything was shown' : 'failed';
 }
 
+function kind(a: Attempt, previous: Attempt | undefined): string {
+  if (!previous) return 'first';
+  if (previous.provider !== a.provider || previous.model !== a.model) return 'next model';
+  return previous.key === a.key ? 'retry' : 'other key';
+}
+
 function Card({ attempt: a, previous }: { attempt: Attempt; previous: Attempt | undefined }) {
   const d = a.decision;
   const p = a.evidence.published;
@@ -83,7 +89,7 @@ function Card({ attempt: a, previous }: { attempt: Attempt; previous: Attempt | 
     <li class={`attempt ${a.ok ? 'ok' : ''}`}>
       <h3>
         <span class="attempt-number">{a.number}</span>
-        {previous ? (previous.model === a.model ? 'retry' : 'next model') : 'first'} · {modelName(a.model)}
+        {kind(a, previous)} · {modelName(a.model)}
       </h3>
       <p class="soft number">
         <span class="attempt-outcome">{state}</span> ·{' '}
@@ -94,6 +100,12 @@ function Card({ attempt: a, previous }: { attempt: Attempt; previous: Attempt | 
         {previous?.ended_at && <> · after a wait of {duration(a.opened_at - previous.ended_at)}</>}
         {a.key && <> · key {a.key}</>}
       </p>
+      {(a.switched_from || (a.skipped?.length ?? 0) > 0) && (
+        <ul class="attempt-passed soft">
+          {a.switched_from && <li>{outcomeWords({ ...a.switched_from, skipped: a.switched_from.reason })}</li>}
+          {a.skipped?.map((o) => <li key={`${o.model} ${o.key}`}>{outcomeWords(o)}</li>)}
+        </ul>
+      )}
       {a.failure && <p class="attempt-failure">{attemptFailure(a.failure)}</p>}
       {d && (
         <>

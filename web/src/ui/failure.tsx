@@ -1,7 +1,7 @@
 import { retryBar } from '../retry';
 import type { Store } from '../store';
 import type { Failure, Message, Recovery, Schedule } from '../types';
-import { headline, nextStep, safeToRepeat, worthRetrying, type Verdict } from '../words';
+import { headline, modelName, nextStep, safeToRepeat, whyNot, worthRetrying, type Verdict } from '../words';
 import { Icon } from './icons';
 
 interface Props {
@@ -71,7 +71,8 @@ function facts(f: Failure): [string, string][] {
     ['Code', f.code],
     ['Request id', f.request_id],
   ];
-  return all.filter(([, v]) => v).map(([k, v]) => [k, String(v)]);
+  const tried = (f.tried ?? []).map((o): [string, string] => [modelName(o.model) + (o.key ? ` with ${o.key}` : ''), whyNot(o.failed || o.skipped || '')]);
+  return [...all.filter(([, v]) => v).map(([k, v]): [string, string] => [k, String(v)]), ...tried];
 }
 
 /** The two questions, always both and always apart. */

@@ -2,7 +2,7 @@ import { shown } from '../output';
 import type { Store } from '../store';
 import { textOf, type Message, type Part, type Run, type Schedule, type ToolCall } from '../types';
 import type { Turn } from '../view';
-import { characters, clockTime, count, fullTime, interruption, modelName } from '../words';
+import { characters, clockTime, count, fullTime, interruption, modelName, whyNot } from '../words';
 import { Copy } from './copy';
 import { FailureCard } from './failure';
 import { memo, useLate } from './hooks';
@@ -93,6 +93,11 @@ export function Byline({ end, now }: { end: Message | undefined; now: number }) 
     <header class="byline">
       <span class="who">Reply</span>
       {end?.model && <span>{modelName(end.model)}</span>}
+      {end?.switched_from && (
+        <span>
+          instead of {modelName(end.switched_from.model)}: {whyNot(end.switched_from.reason)}
+        </span>
+      )}
       {end && <Time t={end.created_at} now={now} />}
     </header>
   );
