@@ -184,6 +184,7 @@ func (m *Manager) start(r Run) {
 	if m.ended {
 		m.mu.Unlock()
 		cancel(nil)
+		m.tell(func(o Observer) { o.Left(r) })
 		return
 	}
 	m.active[r.ID] = cancel
@@ -204,6 +205,7 @@ func (m *Manager) start(r Run) {
 		if err != nil {
 			m.cfg.Log.Error("run", "session", r.SessionID, "run", r.ID, "error", err)
 		}
+		m.tell(func(o Observer) { o.Left(r) })
 		kick(m.quiet)
 		kick(m.counts)
 		kick(m.clock)

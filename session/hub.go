@@ -270,6 +270,26 @@ func (h *hub) watched(session ID, now time.Time) bool {
 	return len(h.subs[session]) > 0
 }
 
+// audience counts those who watch a session, by an open stream or a lease, and the streams.
+func (h *hub) audience(now time.Time) (viewers, streams int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for session, of := range h.subs {
+		streams += len(of)
+		if session != "" {
+			viewers += len(of)
+		}
+	}
+	for _, of := range h.leases {
+		for _, until := range of {
+			if now.Before(until) {
+				viewers++
+			}
+		}
+	}
+	return viewers, streams
+}
+
 // lease lets a viewer count until a time; the zero time ends it.
 func (h *hub) lease(session ID, viewer string, until time.Time) {
 	h.mu.Lock()

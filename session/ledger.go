@@ -48,25 +48,39 @@ func (x *execution) Open(ctx context.Context, o replay.Opening) (string, error) 
 		a.ID = "" // there is none: the row of the failed run says only who was to be asked
 	}
 	x.attempt, x.bill = a, b
+	if err == nil {
+		x.m.tell(func(o Observer) { o.Opened(a) })
+	}
 	return string(a.ID), stale(err)
 }
 
 // Mark implements replay.Ledger.
 func (x *execution) Mark(ctx context.Context, scope llm.Scope, attempt string, effects replay.Reasons) error {
-	return stale(x.m.store.Update(ctx, Full, func(tx Tx) error {
+	err := x.m.store.Update(ctx, Full, func(tx Tx) error {
 		return tx.MarkAttempt(AttemptID(attempt), scope, effects, At(time.Now()))
-	}))
+	})
+	if err == nil {
+		x.m.tell(func(o Observer) { o.Marked(x.attempt, effects) })
+	}
+	return stale(err)
 }
 
 // Seal implements replay.Ledger. What ends the step is stored right after it, with a full
 // sync that carries the seal along; until then the attempt counts as open.
 func (x *execution) Seal(ctx context.Context, scope llm.Scope, attempt string, s replay.Seal) error {
-	return stale(x.m.store.Update(ctx, Soft, func(tx Tx) error {
+	cost := x.bill.costOf(s)
+	err := x.m.store.Update(ctx, Soft, func(tx Tx) error {
 		if err := tx.SealAttempt(AttemptID(attempt), scope, s, At(time.Now())); err != nil {
 			return err
 		}
-		return tx.Settle(AttemptID(attempt), x.bill.costOf(s))
-	}))
+		return tx.Settle(AttemptID(attempt), cost)
+	})
+	if err == nil {
+		a := x.attempt
+		a.Cost = &cost
+		x.m.tell(func(o Observer) { o.Sealed(a, s) })
+	}
+	return stale(err)
 }
 
 // Check implements replay.Ledger.

@@ -62,6 +62,8 @@ type Config struct {
 	// Grace is how long runs may go on after Close was called; default 10s.
 	Grace time.Duration
 	Log   *slog.Logger // default slog.Default()
+	// Observer is told what is done; nil: nobody is.
+	Observer Observer
 }
 
 // Bounds of a run's life.
@@ -215,13 +217,22 @@ func kick(c chan struct{}) {
 	}
 }
 
-// update runs f in a transaction and lets the loops look at what it has left.
+// update runs f in a transaction and lets the loops, and the observer, look at what it has left.
 func (m *Manager) update(ctx context.Context, d Durability, f func(tx Tx) error) error {
-	err := m.store.Update(ctx, d, f)
-	if err == nil {
-		kick(m.relay)
+	began := time.Now()
+	var t *telling
+	err := m.store.Update(ctx, d, func(tx Tx) error {
+		t = &telling{Tx: tx}
+		return f(t)
+	})
+	if err != nil {
+		return err
 	}
-	return err
+	kick(m.relay)
+	if len(t.events) > 0 {
+		m.tell(func(o Observer) { o.Committed(ctx, began, t.events) })
+	}
+	return nil
 }
 
 // emit puts a lifecycle event into the outbox under a new revision of its session.
@@ -243,6 +254,7 @@ func emit(tx Tx, id ID, e Event) error {
 	if err != nil {
 		return fmt.Errorf("encode the event: %w", err)
 	}
+	remember(tx, e)
 	return tx.AppendOutbox(id, data)
 }
 

@@ -20,6 +20,10 @@ const (
 	ScheduleNever     ScheduleState = "never"     // nothing starts by itself
 )
 
+// ScheduleStates are all of them.
+var ScheduleStates = []ScheduleState{ScheduleArmed, ScheduleScheduled, ScheduleHeld,
+	ScheduleCancelled, ScheduleExhausted, ScheduleNever}
+
 // Waiting reports whether something will start by itself.
 func (s ScheduleState) Waiting() bool {
 	return s == ScheduleArmed || s == ScheduleScheduled || s == ScheduleHeld
