@@ -95,10 +95,11 @@ func (p *program) load(s server.Sources) (server.Config, error) {
 	return cfg, nil
 }
 
-// log writes to stderr what is at least so important.
-func (p *program) log(level slog.Level) *slog.Logger {
+// log writes to stderr as the configuration says, or, where that says nothing, what is at least
+// so important.
+func (p *program) log(cfg server.Log, unset slog.Level) *slog.Logger {
 	if p.verbose {
-		level = slog.LevelDebug
+		cfg.Level = "debug"
 	}
-	return slog.New(slog.NewTextHandler(p.stderr, &slog.HandlerOptions{Level: level}))
+	return cfg.Logger(p.stderr, unset)
 }

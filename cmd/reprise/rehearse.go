@@ -21,7 +21,7 @@ func (p *program) rehearse() *cobra.Command {
 			"Point a client at it, and see what it makes of each failure.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return failed(server.Rehearse(cmd.Context(), listen, scripts, p.log(slog.LevelWarn), p.playing))
+			return failed(server.Rehearse(cmd.Context(), listen, scripts, p.log(server.Log{}, slog.LevelWarn), p.playing))
 		},
 	}
 	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:7338", "`host:port` to listen on")

@@ -148,7 +148,7 @@ func (p *program) connect(ctx context.Context, cfg server.Config) (*server.Conne
 	if c != nil {
 		return &server.Connection{Client: c, Shared: true}, nil
 	}
-	return server.Connect(ctx, cfg, server.Options{Version: version(), Log: p.log(slog.LevelWarn)})
+	return server.Connect(ctx, cfg, server.Options{Version: version(), Log: p.log(cfg.Log, slog.LevelWarn)})
 }
 
 // choose takes the session that was named, or makes one.

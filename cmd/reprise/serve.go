@@ -27,7 +27,7 @@ func (p *program) serve() *cobra.Command {
 			if check {
 				return failed(p.check(cmd.Context(), cfg))
 			}
-			return failed(server.Serve(cmd.Context(), cfg, server.Options{Version: version(), Log: p.log(slog.LevelInfo)},
+			return failed(server.Serve(cmd.Context(), cfg, server.Options{Version: version(), Log: p.log(cfg.Log, slog.LevelInfo)},
 				func(link string) { fmt.Fprintln(p.stdout, link) }))
 		},
 	}

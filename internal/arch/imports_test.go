@@ -43,11 +43,12 @@ var table = map[string]string{
 	"eventlog":         "session",
 	"eventlog/logtest": "session",
 
-	"web":              "",
-	"internal/arch":    "",
-	"internal/httpapi": "failure llm llm/replay session wire/sse",
-	"internal/client":  "internal/httpapi llm session wire/sse",
-	"internal/server": "agent catalogue eventlog failure internal/client internal/httpapi llm llm/replay provider provider/rehearsal " +
+	"web":                "",
+	"internal/arch":      "",
+	"internal/httpapi":   "failure llm llm/replay session wire/sse",
+	"internal/client":    "internal/httpapi llm session wire/sse",
+	"internal/telemetry": "llm llm/replay recovery session",
+	"internal/server": "agent catalogue eventlog failure internal/client internal/httpapi internal/telemetry llm llm/replay provider provider/rehearsal " +
 		"recovery session store/sqlite web wire wire/chat wire/gemini wire/messages wire/responses",
 	"bench":       "",
 	"cmd/reprise": "failure internal/client internal/server llm llm/replay provider/rehearsal recovery session",
@@ -55,12 +56,17 @@ var table = map[string]string{
 
 // owners says which package imports a library of others, tests aside.
 var owners = map[string]string{
-	"github.com/danielgtaylor/huma/v2":  "internal/httpapi",
-	"github.com/nats-io/nats-server/v2": "eventlog",
-	"github.com/nats-io/nats.go":        "eventlog",
-	"github.com/spf13/cobra":            "cmd/reprise",
-	"go.yaml.in/yaml/v3":                "internal/server",
-	"modernc.org/sqlite":                "store/sqlite",
+	"github.com/danielgtaylor/huma/v2":                                "internal/httpapi",
+	"github.com/nats-io/nats-server/v2":                               "eventlog",
+	"github.com/nats-io/nats.go":                                      "eventlog",
+	"github.com/prometheus/client_golang":                             "internal/telemetry",
+	"github.com/spf13/cobra":                                          "cmd/reprise",
+	"go.opentelemetry.io/otel":                                        "internal/telemetry",
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp": "internal/telemetry",
+	"go.opentelemetry.io/otel/sdk":                                    "internal/telemetry",
+	"go.opentelemetry.io/otel/trace":                                  "internal/telemetry",
+	"go.yaml.in/yaml/v3":                                              "internal/server",
+	"modernc.org/sqlite":                                              "store/sqlite",
 }
 
 func TestImportsAreInTheTable(t *testing.T) {

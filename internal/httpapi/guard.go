@@ -19,6 +19,7 @@ const (
 	bodyTime     = 30 * time.Second // to read a whole body
 	maxAnonymous = 4 << 10          // bytes of a body that nobody answers for
 	loginPath    = "/auth/launch"
+	metricsPath  = "/metrics"
 	sameOrigin   = "same-origin"
 	pageMethods  = "GET, HEAD"
 )
@@ -42,7 +43,7 @@ func private(path string) bool {
 // never stands in for it.
 func isAPI(path string) bool {
 	switch path {
-	case "/api", "/auth", "/healthz", "/readyz", "/openapi.json":
+	case "/api", "/auth", "/healthz", "/readyz", "/openapi.json", metricsPath:
 		return true
 	}
 	return private(path)
@@ -55,6 +56,10 @@ func (h *Handler) admit(r *http.Request) *envelope {
 	}
 	if err := h.cross.Check(r); err != nil {
 		return refuse(CodeForbidden, "%s", err)
+	}
+	if r.URL.Path == metricsPath && !h.direct(r) {
+		_, err := h.o.Auth.actor(r)
+		return err
 	}
 	if !private(r.URL.Path) {
 		return nil
@@ -81,6 +86,19 @@ func (h *Handler) known(host string) bool {
 	}
 	a, err := netip.ParseAddr(name)
 	return err == nil && a.IsLoopback()
+}
+
+// direct reports whether a request comes from this machine, and from no proxy on it, which
+// would ask for others.
+func (h *Handler) direct(r *http.Request) bool {
+	for _, name := range []string{"Forwarded", "Via", "X-Forwarded-For", "X-Real-Ip"} {
+		if r.Header.Get(name) != "" {
+			return false
+		}
+	}
+	name := strings.ToLower(hostname(r.Host))
+	a, err := netip.ParseAddr(name)
+	return local(r.RemoteAddr) && h.o.Auth.nonce == (digest{}) && (name == "localhost" || err == nil && a.IsLoopback())
 }
 
 // hostname takes the port off a host, and the brackets of an IPv6 address.

@@ -2,6 +2,7 @@ package httpapi_test
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
@@ -182,5 +183,63 @@ func TestPageNotFound(t *testing.T) {
 	resp, body := w.send(t, "GET", "/x.js", "")
 	if resp.StatusCode != 404 || !strings.HasPrefix(body, `{"error":{"code":"not_found"`) || !strings.HasSuffix(body, "}}\n") {
 		t.Errorf("%d %q", resp.StatusCode, body)
+	}
+}
+
+// Metrics are free for this machine alone, and behind a proxy on it for nobody: what it passes
+// on may come from anywhere.
+func TestMetrics(t *testing.T) {
+	metrics := func(c *config) {
+		c.o.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("up 1\n")) })
+		c.o.Hosts = []string{"reprise.example"}
+	}
+	w := start(t, metrics)
+	proxied := start(t, metrics, func(c *config) { c.auth.ProxyNonce = "nonce" })
+	for _, tc := range []struct {
+		w      *world
+		header string
+		want   int
+	}{
+		{w, "", 200},
+		{w, "Host: localhost", 200},
+		{w, "Host: [::1]:1", 200},
+		{w, "Host: evil.example", 403},
+		{w, "Host: reprise.example", 401},
+		{w, "X-Forwarded-For: 192.0.2.1", 401},
+		{w, "Forwarded: for=192.0.2.1", 401},
+		{w, "Via: 1.1 proxy", 401},
+		{w, "X-Real-Ip: 192.0.2.1", 401},
+		{w, "Authorization: Bearer wrong", 200},
+		{proxied, "", 401},
+		{proxied, proxied.bearer(), 200},
+	} {
+		var header []string
+		if tc.header != "" {
+			header = []string{tc.header}
+		}
+		if resp, body := tc.w.send(t, "GET", "/metrics", "", header...); resp.StatusCode != tc.want {
+			t.Errorf("%q: %d %s, want %d", tc.header, resp.StatusCode, body, tc.want)
+		}
+	}
+	if resp, _ := w.send(t, "GET", "/metrics", "", "Host: reprise.example", w.bearer()); resp.StatusCode != 200 {
+		t.Errorf("with a token: %d", resp.StatusCode)
+	}
+	if resp, _ := w.send(t, "POST", "/metrics", "{}"); resp.StatusCode != 404 {
+		t.Errorf("another method: %d", resp.StatusCode)
+	}
+	// From another machine.
+	for header, want := range map[string]int{"": 401, w.token: 200} {
+		r := httptest.NewRequest("GET", "http://localhost/metrics", nil)
+		r.RemoteAddr = "192.0.2.1:1234"
+		if header != "" {
+			r.Header.Set("Authorization", "Bearer "+header)
+		}
+		rec := httptest.NewRecorder()
+		if w.handler.ServeHTTP(rec, r); rec.Code != want {
+			t.Errorf("from another machine: %d, want %d", rec.Code, want)
+		}
+	}
+	if resp, _ := start(t).send(t, "GET", "/metrics", ""); resp.StatusCode != 404 {
+		t.Errorf("where there are none: %d", resp.StatusCode)
 	}
 }

@@ -30,6 +30,8 @@ type Options struct {
 	Auth     *Auth
 	// Page serves the page's files, its index at "/"; nil: there is no page.
 	Page http.Handler
+	// Metrics answers a scrape at /metrics; nil: there are none.
+	Metrics http.Handler
 	// Ready says why the server cannot serve now; nil: it always can.
 	Ready func(context.Context) error
 	// Hosts are the names, besides those of loopback, by which clients reach the server.

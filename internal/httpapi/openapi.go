@@ -61,6 +61,9 @@ func (h *Handler) register() {
 		panic(fmt.Sprintf("write the OpenAPI document: %s", err))
 	}
 	h.document = append(document, '\n')
+	if h.o.Metrics != nil {
+		h.mux.Handle("GET "+metricsPath, h.o.Metrics)
+	}
 	h.mux.HandleFunc("GET /openapi.json", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/openapi+json")
 		w.Write(h.document)

@@ -34,6 +34,8 @@ type Config struct {
 	Spend     Spend               `yaml:"spend"`
 	Tools     Tools               `yaml:"tools"`
 	Rehearsal Rehearsal           `yaml:"rehearsal"`
+	Log       Log                 `yaml:"log"`
+	Telemetry Telemetry           `yaml:"telemetry"`
 
 	env  Env               // for the references to keys
 	from map[string]string // where each changeable setting is from: file, environment or flag
@@ -133,6 +135,17 @@ type Rehearsal struct {
 	Scripts string `yaml:"scripts"` // a file
 }
 
+// Log says what is logged, and how it is written.
+type Log struct {
+	Level  string `yaml:"level"` // debug, info, warn or error; empty: as the command has it
+	Format string `yaml:"format"`
+}
+
+// Telemetry says where traces go. Metrics are at /metrics.
+type Telemetry struct {
+	Traces string `yaml:"traces"` // address of an OTLP receiver over HTTP
+}
+
 // Defaults returns the settings of a server that is told nothing.
 func Defaults() Config {
 	p := recovery.DefaultPolicy()
@@ -147,6 +160,7 @@ func Defaults() Config {
 			MaxRequestsPerStep: p.MaxRequests,
 		},
 		Limits: Limits{ConcurrentRuns: 16, Queued: "auto"},
+		Log:    Log{Format: "text"},
 	}
 }
 
@@ -339,6 +353,17 @@ func (c *Config) validate() error {
 	}
 	if c.Limits.Queued != "auto" && c.Limits.Queued != "operator" {
 		bad("limits.queued", "want auto or operator")
+	}
+	if _, ok := levels[c.Log.Level]; !ok && c.Log.Level != "" {
+		bad("log.level", "want debug, info, warn or error")
+	}
+	if c.Log.Format != "text" && c.Log.Format != "json" {
+		bad("log.format", "want text or json")
+	}
+	if t := c.Telemetry.Traces; t != "" {
+		if u, err := url.Parse(t); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+			bad("telemetry.traces", "want http://host:port or https://host:port")
+		}
 	}
 	unavailable("database", c.Database != "", "a database other than the SQLite file is")
 	unavailable("events", c.Events != "", "an event log outside of the process is")

@@ -30,6 +30,15 @@ import (
 	"github.com/reprise-run/reprise/wire/responses"
 )
 
+// dialectsByName names each provider's dialect.
+func (m *Models) dialectsByName() map[string]string {
+	all := make(map[string]string, len(m.providers))
+	for name, e := range m.providers {
+		all[name] = e.dialect
+	}
+	return all
+}
+
 // dialects are the codecs by their names in the configuration. Mistral refuses fields that
 // other compatible servers must be sent (https://docs.mistral.ai/api).
 var dialects = map[string]func(host string) wire.Codec{

@@ -26,6 +26,7 @@ import (
 	"github.com/reprise-run/reprise/agent"
 	"github.com/reprise-run/reprise/eventlog"
 	"github.com/reprise-run/reprise/internal/httpapi"
+	"github.com/reprise-run/reprise/internal/telemetry"
 	"github.com/reprise-run/reprise/llm"
 	"github.com/reprise-run/reprise/session"
 	"github.com/reprise-run/reprise/store/sqlite"
@@ -56,13 +57,14 @@ type Options struct {
 
 // Server is the parts of the program, working. One goroutine opens and closes it.
 type Server struct {
-	log      *slog.Logger
-	models   *Models
-	sessions *session.Manager
-	auth     *httpapi.Auth
-	api      *httpapi.Handler
-	lock     *lock
-	parts    []part // in the order of their start
+	log       *slog.Logger
+	models    *Models
+	sessions  *session.Manager
+	auth      *httpapi.Auth
+	api       *httpapi.Handler
+	lock      *lock
+	telemetry *telemetry.Telemetry
+	parts     []part // in the order of their start
 }
 
 // part is something that was started and must be stopped.
@@ -96,6 +98,14 @@ func Open(ctx context.Context, cfg Config, o Options) (s *Server, err error) {
 	}
 	s.started("models", s.models.Close)
 
+	s.telemetry, err = telemetry.Open(ctx, telemetry.Options{
+		Version: o.Version, Log: o.Log, Traces: cfg.Telemetry.Traces, Env: cfg.env, Dialects: s.models.dialectsByName(),
+	})
+	if err != nil {
+		return s, fmt.Errorf("telemetry: %w", err)
+	}
+	s.started("telemetry", s.telemetry.Close)
+
 	store, err := sqlite.Open(filepath.Join(cfg.Data, databaseFile))
 	if err != nil {
 		return s, err
@@ -108,7 +118,7 @@ func Open(ctx context.Context, cfg Config, o Options) (s *Server, err error) {
 	}
 	s.started("event log", events.Close)
 
-	s.sessions, err = session.New(ctx, store, events, s.models, session.Config{
+	s.sessions, err = session.New(ctx, store, s.telemetry.EventLog(events), s.models, session.Config{
 		Version:        o.Version,
 		Rehearsal:      s.models.rehearsing(),
 		Model:          cfg.Model(),
@@ -126,11 +136,13 @@ func Open(ctx context.Context, cfg Config, o Options) (s *Server, err error) {
 		Sole:           true,
 		Grace:          o.Grace,
 		Log:            o.Log,
+		Observer:       s.telemetry,
 	})
 	if err != nil {
 		return s, fmt.Errorf("start the sessions: %w", err)
 	}
 	s.started("sessions", s.sessions.Close)
+	s.telemetry.Watch(s.sessions.Standing)
 
 	settings := &Settings{cfg: cfg, sessions: s.sessions}
 	if err := settings.check(ctx, o.Log); err != nil {
@@ -149,7 +161,7 @@ func Open(ctx context.Context, cfg Config, o Options) (s *Server, err error) {
 	}
 	s.api = httpapi.New(httpapi.Options{
 		Sessions: s.sessions, Models: s.models, Settings: settings, Auth: s.auth, Page: web.Handler(),
-		Hosts: cfg.hosts(), Log: o.Log,
+		Hosts: cfg.hosts(), Log: o.Log, Metrics: s.telemetry.Handler(),
 		Ready: func(ctx context.Context) error {
 			_, err := s.sessions.System(ctx) // it reads the store
 			return err
@@ -190,6 +202,7 @@ func Serve(ctx context.Context, cfg Config, o Options, ready func(link string)) 
 		return errors.Join(err, listener.Close())
 	}
 	httpd := s.api.Server()
+	httpd.Handler = s.telemetry.Incoming(httpd.Handler)
 	served := make(chan error, 1)
 	go func() { served <- httpd.Serve(listener) }()
 	s.started("listener", func() error {

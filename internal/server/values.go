@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
+	"log/slog"
 	"os"
 	"strings"
 	"time"
@@ -68,6 +70,22 @@ func (h *Hold) UnmarshalYAML(n *yaml.Node) error {
 	}
 	*h = Hold(v)
 	return nil
+}
+
+// levels are the names of log.level.
+var levels = map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
+
+// Logger writes what is at least so important as the configuration says; where it says
+// nothing, as unset says.
+func (l Log) Logger(w io.Writer, unset slog.Level) *slog.Logger {
+	o := &slog.HandlerOptions{Level: unset}
+	if level, ok := levels[l.Level]; ok {
+		o.Level = level
+	}
+	if l.Format == "json" {
+		return slog.New(slog.NewJSONHandler(w, o))
+	}
+	return slog.New(slog.NewTextHandler(w, o))
 }
 
 // wrong is an error at a place in the file.
