@@ -1,7 +1,7 @@
 import { shown } from './output';
 import { spoken } from './retry';
-import type { State } from './state';
-import { ended, textOf, waits, type Schedule, type Session } from './types';
+import type { Focus, State } from './state';
+import { ended, textOf, waits, type Run, type Schedule, type Session } from './types';
 import { className, duration, headline } from './words';
 
 // What is said to those who do not see the page: boundaries only, never a delta and never a
@@ -20,6 +20,16 @@ export function announce(before: State, after: State): Said {
   const old = before.sessions[is.id]?.last_run;
   const run = after.sessions[is.id]?.last_run;
   if (!run) return {};
+  const ended = messageEnded(was, is) ? 'Retry cancelled: you sent a new message.' : '';
+  const said = announceRun(before, after, was, is, run, old);
+  return ended ? { ...said, status: `${ended} ${said.status ?? ''}`.trim() } : said;
+}
+
+/** Whether a message has just ended the wait for a retry. */
+const messageEnded = (was: Focus, is: Focus): boolean =>
+  was.runs !== is.runs && Object.values(is.runs).some((r) => r.recovery?.cancelled === 'message' && was.runs[r.id]?.recovery?.cancelled === undefined && was.runs[r.id]);
+
+function announceRun(before: State, after: State, was: Focus, is: Focus, run: Run, old: Run | undefined): Said {
   const next = announceSchedule(before.sessions[is.id], after.sessions[is.id], Date.now() + after.clock);
   if (next) return next;
   if (run.id !== old?.id || run.state !== old.state) {

@@ -1,4 +1,4 @@
-import type { Attempt, Message, ModelList, Part, Preview, Receipt, Run, Schedule, Session, SettingList } from './types';
+import type { Attempt, Message, ModelList, Part, Preview, Receipt, Run, Schedule, Session, SettingList, Settings } from './types';
 
 /** An answer that is an error, or no answer (status 0). */
 export class ApiError extends Error {
@@ -51,7 +51,7 @@ const pending = (sid: string, mid: string) => `${session(sid)}/pending/${encodeU
 export const login = (secret: string) => call<unknown>('POST', '/auth/launch', { secret });
 export const listModels = () => call<ModelList>('GET', '/api/v1/models');
 export const createSession = (model: string) => call<Session>('POST', '/api/v1/sessions', model ? { model } : {});
-export const patchSession = (sid: string, change: { title?: string; model?: string; archived?: boolean }) => call<Session>('PATCH', session(sid), change);
+export const patchSession = (sid: string, change: { title?: string; model?: string; archived?: boolean; settings?: Settings }) => call<Session>('PATCH', session(sid), change);
 export const setModel = (sid: string, model: string) => patchSession(sid, { model });
 export const listArchived = () => call<{ sessions: Session[] }>('GET', '/api/v1/sessions?archived=true');
 export const changedSessions = (after: number) => call<{ sessions: Session[] }>('GET', `/api/v1/sessions?changed_after=${after}`);

@@ -22,6 +22,9 @@ const stopped = { ...bare, main: 'Retry', other: 'Dismiss' } satisfies Partial<B
 
 const holds: Record<string, string> = { asks: 'Ready. It starts when you try now.', offline: 'No network on the server. Waiting.' };
 
+// What ended a wait, other than the operator's Cancel.
+const ends: Record<string, string> = { model: ': you chose another model', archived: ': the session was archived' };
+
 /** The bar of a schedule; null where the failure itself says all there is. run is the session's last, starting: its start was asked for. */
 export function retryBar(s: Schedule, run: Run | undefined, starting: boolean, now: number): Bar | null {
   const next = s.next_at ?? 0;
@@ -42,7 +45,7 @@ export function retryBar(s: Schedule, run: Run | undefined, starting: boolean, n
     case 'held':
       return { ...waiting, state: 'held', text: holds[s.hold_reason ?? ''] ?? 'Ready. Waiting for you to look.', notes: notes(s, run) };
     case 'cancelled':
-      return { ...stopped, state: 'cancelled', text: 'Retry cancelled. Nothing will start by itself.' };
+      return { ...stopped, state: 'cancelled', text: `Retry cancelled${ends[s.reason] ?? ''}. Nothing will start by itself.` };
     case 'exhausted':
       return { ...stopped, state: 'exhausted', text: exhausted(s, run), attempts: true };
   }

@@ -20,7 +20,7 @@ export interface Shown {
 export type Dialog =
   | { kind: 'ask'; message: Message; preview: Preview; retry: boolean; moved: boolean } // retry: the bar was pressed; moved: the list is another than before
   | { kind: 'versions' | 'compare'; message: string; version: number }
-  | { kind: 'effects' }
+  | { kind: 'effects' | 'limit' }
   | { kind: 'keys' };
 
 export type Ask = Extract<Dialog, { kind: 'ask' }>;
@@ -372,6 +372,12 @@ export class Store {
   setModel(model: string): Promise<boolean> {
     const id = this.session()!.id;
     return this.#act(() => api.setModel(id, model));
+  }
+
+  /** Sets what the session may cost at most, in billionths of a US dollar; 0: no limit. */
+  async setLimit(spend_limit: number): Promise<void> {
+    const s = this.session()!;
+    if (await this.#act(() => api.patchSession(s.id, { settings: { ...s.settings, spend_limit } }))) this.#set({ dialog: null });
   }
 
   editPending(mid: string, text: string): Promise<boolean> {

@@ -5,7 +5,7 @@ import type { Part, Run, Schedule } from './api.gen';
 
 export type {
   Attempt, Chain, Decision, Event as ServerEvent, Failure, Message, Model, ModelList, Outcome, Output, OutputEvent as StreamEvent, Part, Pending, Preview, Progress,
-  ProviderFailure, Receipt, Recovery, Run, Schedule, Session, Setting, SettingList, Snapshot, System, ToolCall,
+  ProviderFailure, Receipt, Recovery, Run, Schedule, Session, Setting, SettingList, Settings, Snapshot, System, ToolCall,
 } from './api.gen';
 
 /** Whether something will start by itself. */

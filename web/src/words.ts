@@ -117,31 +117,6 @@ export function headline(f: Failure): string {
   return `${who}: ${what}${code}.`;
 }
 
-/** What follows a failed run, and which button leads there. shown is how many characters the operator has seen. */
-export function nextStep(f: Failure, r: Recovery, shown: number, now: number): { text: string; action: 'Retry' | 'Regenerate' } {
-  const until = r.not_before ?? f.retry_after_until ?? 0;
-  const kept = shown > 0 ? ` (${characters(shown)})` : '';
-  if (r.reason === 'effects_not_confirmed') {
-    return { action: 'Retry', text: 'Not repeated by itself: tools have changed something, and may change it again.' };
-  }
-  if (!r.replay_safe) {
-    const shows = (r.evidence ?? []).some((e) => e.endsWith('_shown'));
-    return {
-      action: 'Regenerate',
-      text: shows
-        ? `Not repeated by itself: part of the answer was already shown${kept}. It is kept above.`
-        : `Not repeated by itself: ${evidenceWords(r.evidence) || 'no reliable record of what this attempt did'}.`,
-    };
-  }
-  if (!f.retryable) {
-    return { action: 'Retry', text: 'Not repeated by itself: trying again alone does not help. Change something, then retry.' };
-  }
-  if (until > now) {
-    return { action: 'Retry', text: `The provider asked to wait until ${clockTime(until, now)}. Nothing is scheduled.` };
-  }
-  return { action: 'Retry', text: 'Nothing was shown, so repeating it is safe. Nothing is scheduled: retry when you are ready.' };
-}
-
 /** Why a reply that was cut off ended, in words. */
 export function interruption(reason: string, run: Run | null): string {
   if (run?.state === 'cancelled' || reason === 'cancelled') return 'you stopped it';

@@ -4,7 +4,7 @@ import { setDevice } from '../src/device';
 import { Store } from '../src/store';
 import type { Failure, Recovery, ServerEvent } from '../src/types';
 import { Root } from '../src/ui/app';
-import { prose } from '../src/ui/later';
+import { late, prose } from '../src/ui/later';
 import { attempt, effect, event, message, output, preview, reply, run, schedule, session, snapshot, text } from './make';
 
 // The whole page over a server that is only its answers.
@@ -20,7 +20,7 @@ let calls: Call[];
 let answers: Record<string, [number, unknown]>;
 let store: Store;
 
-beforeAll(() => prose.get());
+beforeAll(() => Promise.all([prose.get(), late.get()]));
 
 beforeEach(() => {
   localStorage.clear();
@@ -364,7 +364,7 @@ test('what the bar says and offers is not in the card too', async () => {
   expect(card().queryByRole('button', { name: 'Retry' })).toBeNull();
   await tell(waiting({ state: 'never', reason: 'far_reset', not_before: Date.now() + 7_200_000 }));
   expect(card().queryByText(/asked to wait/)).toBeNull();
-  expect(card().getByRole('button', { name: 'Retry' })).toBeTruthy();
+  expect(card().getByRole('button', { name: 'Retry anyway' })).toBeTruthy();
   answers[`POST ${retryPath}/schedule`] = [200, schedule()];
   await click('Schedule it');
   expect(sent('POST', /schedule$/)[0]!.body).toEqual({ token: 7 });

@@ -4,8 +4,8 @@ import { retryBar, spoken, type Bar } from '../src/retry';
 import { empty, reduce, type State } from '../src/state';
 import type { Schedule, ServerEvent } from '../src/types';
 import { ordered, rowState } from '../src/view';
-import { countdown, nextStep, span, waitWords } from '../src/words';
-import { event, run, schedule, session, snapshot } from './make';
+import { countdown, span, waitWords } from '../src/words';
+import { event, message, run, schedule, session, snapshot } from './make';
 
 const overloaded = { retryable: true, retry_class: 'overloaded', message: 'Overloaded', model: 'alpha/large', status: 529 } as const;
 const failed = run({ state: 'failed', failure: overloaded, steps: 3 });
@@ -26,6 +26,8 @@ test.each<[string, Partial<Schedule>, string]>([
   ['held', { state: 'held', next_at: -5 }, 'Ready. Waiting for you to look. / attempt 4 / nothing had been shown [Try now] [Cancel retry]'],
   ['due', { next_at: 0 }, 'Starting attempt 4… [Cancel]'],
   ['cancelled', { state: 'cancelled' }, 'Retry cancelled. Nothing will start by itself. [Retry] [Dismiss]'],
+  ['cancelled by another model', { state: 'cancelled', reason: 'model' }, 'Retry cancelled: you chose another model. Nothing will start by itself. [Retry] [Dismiss]'],
+  ['cancelled by the archive', { state: 'cancelled', reason: 'archived' }, 'Retry cancelled: the session was archived. Nothing will start by itself. [Retry] [Dismiss]'],
   ['exhausted', { state: 'exhausted', attempt: 6, since: 1, updated_at: 12 * min + 1 }, 'Stopped after 6 attempts in 12 min. Last: overloaded (529). [Attempts] [Retry] [Dismiss]'],
   ['exhausted at once', { state: 'exhausted', attempt: 1, since: 1, updated_at: 1 }, 'Stopped after 1 attempt. Last: overloaded (529). [Attempts] [Retry] [Dismiss]'],
   ['never, not safe', { state: 'never', replay_safe: false, not_before: 90 * min, reason: 'not_safe' }, ''],
@@ -87,11 +89,6 @@ test('the words of a list', () => {
   expect(waitWords(schedule({ state: 'scheduled', next_at: 49 * min }), 0)).toMatch(/^retry after \S+/);
 });
 
-test('a timer that was refused says why', () => {
-  const r = { auto: true, verb: 'regenerate', replay_safe: true, evidence: [], reason: 'effects_not_confirmed', choices: [] };
-  expect(nextStep(overloaded, r, 0, 0).text).toBe('Not repeated by itself: tools have changed something, and may change it again.');
-});
-
 describe('what is said', () => {
   const recovery = { auto: true, verb: 'regenerate', replay_safe: true, evidence: [], reason: '', choices: [] };
   const play = (...events: ServerEvent[]) => events.reduce((s, e) => reduce(s, e, Date.now()), empty);
@@ -122,6 +119,16 @@ describe('what is said', () => {
     expect(status({ state: 'never', next_at: 0 }).alert).toBe('The retry does not start by itself any more.');
     const start4 = run({ id: 'run_2', state: 'queued', trigger: 'retry', attempt: 4 });
     expect(say(...start(), armed(), event('schedule', {}), event('run', { run: start4 }))).toEqual({ status: 'Starting attempt 4' });
+  });
+
+  test('f37: a message that ends the wait says so, once', () => {
+    const ended = () => event('run', { run: { ...failed, recovery: { ...recovery, cancelled: 'message' } } });
+    expect(say(...start(), armed(), ended())).toEqual({ status: 'Retry cancelled: you sent a new message.' });
+    const before = play(...start(), armed());
+    const next = run({ id: 'run_2', message_id: 'msg_9' });
+    const after = [ended(), event('schedule', {}), event('message', { message: message({ id: 'msg_9', position: 3 }) }), event('run', { run: next })].reduce((s, e) => reduce(s, e, 0), before);
+    expect(announce(before, after)).toEqual({ status: 'Retry cancelled: you sent a new message. Replying' });
+    expect(say(...start(), armed(), ended(), event('schedule', {}), event('run', { run: next }))).toEqual({ status: 'Replying' });
   });
 
   test('a far time is said with its distance', () => {

@@ -3,7 +3,7 @@ import { announce } from '../src/announce';
 import { empty, reduce, type State } from '../src/state';
 import type { Failure, Recovery, ServerEvent } from '../src/types';
 import { callState, ordered, phase, rowState, turnsOf } from '../src/view';
-import { headline, nextStep, safeToRepeat, worthRetrying } from '../src/words';
+import { headline, safeToRepeat, worthRetrying } from '../src/words';
 import { attempt, event, message, output, reply, run, session, snapshot, text } from './make';
 
 const play = (...events: ServerEvent[]): State => events.reduce((s, e) => reduce(s, e, 0), empty);
@@ -106,20 +106,6 @@ describe('words', () => {
     expect(safeToRepeat(clean)).toEqual({ yes: true, why: 'nothing had been shown' });
     expect(safeToRepeat({ ...clean, verb: 'resume' }).why).toBe('nothing of the failed step had been shown');
     expect(headline(overloaded)).toBe('large is overloaded (529).');
-  });
-
-  test.each<[Failure, Recovery, number, string, string]>([
-    [overloaded, shown, 412, 'Not repeated by itself: part of the answer was already shown (412 characters). It is kept above.', 'Regenerate'],
-    [overloaded, { ...shown, evidence: ['tool_started'] }, 0, 'Not repeated by itself: a tool had started.', 'Regenerate'],
-    [{ ...overloaded, retryable: false, retry_class: 'auth_failed' }, clean, 0, 'Not repeated by itself: trying again alone does not help. Change something, then retry.', 'Retry'],
-    [overloaded, clean, 0, 'Nothing was shown, so repeating it is safe. Nothing is scheduled: retry when you are ready.', 'Retry'],
-  ])('what follows %#', (f, r, n, said, action) => {
-    expect(nextStep(f, r, n, 0)).toEqual({ text: said, action });
-  });
-
-  test('a provider time that has not come is named', () => {
-    const now = Date.parse('2026-03-01T12:00:00Z');
-    expect(nextStep(overloaded, { ...clean, not_before: now + 3_600_000 }, 0, now).text).toMatch(/^The provider asked to wait until .+\. Nothing is scheduled\.$/);
   });
 });
 

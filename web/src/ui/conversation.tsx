@@ -1,5 +1,4 @@
-import type { ComponentChildren } from 'preact';
-import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useEffect, useMemo } from 'preact/hooks';
 import { device } from '../device';
 import type { App, Store } from '../store';
 import { ended, type Session } from '../types';
@@ -10,6 +9,7 @@ import { Composer } from './composer';
 import { useNow, useProse } from './hooks';
 import { Icon } from './icons';
 import { Link } from './link';
+import { Log } from './log';
 import { Queue } from './queue';
 import { Restore } from './restore';
 import { RetryBar } from './retry';
@@ -22,7 +22,7 @@ export function Conversation({ store, app, id }: { store: Store; app: App; id: s
   const run = session?.last_run;
   const active = !!run && !ended(run);
   const now = useNow(app.server.clock, active ? 200 : 0);
-  const drawer = useProse();
+  const prose = useProse();
   if (app.link.kind === 'missing') return <Missing store={store} />;
   const earlier = useMemo(() => (focus ? versions(focus.old, focus.messages, focus.runs) : {}), [focus?.old, focus?.messages, focus?.runs]);
   const p = phase(focus, session, now);
@@ -35,7 +35,7 @@ export function Conversation({ store, app, id }: { store: Store; app: App; id: s
   return (
     <>
       <Header store={store} session={session} phase={p} now={now} heard={(focus?.heard ?? 0) + app.server.clock} />
-      <Log id={id} change={focus} drawer={drawer} last={all.at(-1)?.key ?? ''}>
+      <Log id={id} loaded={focus !== null} change={focus} drawn={prose} last={all.at(-1)?.key ?? ''} position={at < 0 ? (focus?.messages.at(-1)?.position ?? 0) : 0}>
         {!focus && <p class="log-note">Loading…</p>}
         {focus && all.length === 0 && <p class="log-note">Nothing has been said yet.</p>}
         {shown.map((t, i) => (
@@ -185,54 +185,4 @@ function RunLine({ phase: p, session, now }: { phase: Phase; session: Session | 
       return <p class="runline">Stopping…</p>;
   }
   return null;
-}
-
-interface LogProps {
-  id: string;
-  change: unknown; // differs when there is something new
-  drawer: unknown; // differs when the same is drawn anew
-  last: string; // the last operator message: who sends one wants to see it
-  children: ComponentChildren;
-}
-
-/** The scroll box of the log: it follows the end while the reader is there, and never moves otherwise. */
-function Log({ id, change, drawer, last, children }: LogProps) {
-  const box = useRef<HTMLDivElement>(null);
-  const following = useRef(true);
-  const [behind, setBehind] = useState(false);
-  useLayoutEffect(() => {
-    following.current = true;
-    setBehind(false);
-  }, [id, last]);
-  useLayoutEffect(() => {
-    const b = box.current!;
-    if (following.current) b.scrollTop = b.scrollHeight;
-    else setBehind(true);
-  }, [change]);
-  useLayoutEffect(() => {
-    if (following.current) box.current!.scrollTop = box.current!.scrollHeight;
-  }, [drawer]);
-  const scrolled = () => {
-    const b = box.current!;
-    following.current = b.scrollHeight - b.scrollTop - b.clientHeight < 32;
-    if (following.current) setBehind(false);
-  };
-  const end = () => {
-    following.current = true;
-    setBehind(false);
-    box.current!.scrollTop = box.current!.scrollHeight;
-  };
-  return (
-    <div class="log-frame">
-      <div class="log" role="log" aria-live="off" aria-label="Conversation" tabIndex={0} ref={box} onScroll={scrolled}>
-        <div class="column">{children}</div>
-      </div>
-      {behind && (
-        <button type="button" class="button new-output" onClick={end}>
-          <Icon name="down" />
-          New output
-        </button>
-      )}
-    </div>
-  );
 }

@@ -3,6 +3,7 @@ import { turnsOf } from '../view';
 import { AskDialog } from './ask';
 import { Compare } from './compare';
 import { Effects } from './effects';
+import { Limit } from './limit';
 import { Versions } from './old';
 import { Shortcuts } from './shortcuts';
 
@@ -14,6 +15,8 @@ export function Dialogs({ store, app, dialog: d }: { store: Store; app: App; dia
       return <AskDialog store={store} ask={d} revision={session?.revision ?? 0} />;
     case 'effects':
       return <Effects store={store} app={app} />;
+    case 'limit':
+      return <Limit store={store} />;
     case 'keys':
       return <Shortcuts store={store} />;
   }

@@ -1,7 +1,8 @@
+import { nextStep, type Act } from '../never';
 import { retryBar } from '../retry';
 import type { Store } from '../store';
-import type { Failure, Message, Recovery, Schedule } from '../types';
-import { headline, modelName, nextStep, safeToRepeat, whyNot, worthRetrying, type Verdict } from '../words';
+import { textOf, type Failure, type Message, type Recovery, type Schedule, type ToolCall } from '../types';
+import { headline, modelName, safeToRepeat, whyNot, worthRetrying, type Verdict } from '../words';
 import { Icon } from './icons';
 
 interface Props {
@@ -12,16 +13,17 @@ interface Props {
   runId: string;
   last: boolean;
   schedule: Schedule | undefined; // what is to happen after it
+  calls: ToolCall[]; // of the run
   shown: number;
   now: number;
 }
 
 /** Why a reply failed: what happened, both answers apart, and what can be done. */
-export function FailureCard({ store, failure, recovery, message, runId, last, schedule: s, shown, now }: Props) {
+export function FailureCard({ store, failure, recovery, message, runId, last, schedule: s, calls, shown, now }: Props) {
   // The schedule's word is the newer one. What the retry bar says and offers is not said twice.
   const known = s ? { ...recovery, replay_safe: s.replay_safe, evidence: s.evidence, reason: s.reason } : recovery;
   const bar = s ? retryBar(s, undefined, false, now) : null;
-  const step = nextStep(failure, known, shown, now);
+  const step = nextStep(failure, known, shown, calls, now);
   const choices = recovery.choices ?? [];
   return (
     <div class="failure" role="group" aria-label="What went wrong">
@@ -31,10 +33,11 @@ export function FailureCard({ store, failure, recovery, message, runId, last, sc
       </p>
       <Verdicts worth={worthRetrying(failure)} safe={safeToRepeat(known)} />
       {last && !bar && <p class="failure-next">{step.text}</p>}
+      {!last && recovery.cancelled === 'message' && <p class="failure-next">Retry cancelled: you sent a new message.</p>}
       <div class="failure-actions">
-        {last && message && (!bar || bar.main === 'Schedule it') && (
-          <button type="button" class="button" onClick={() => void store.regenerate(message)}>
-            {step.action}
+        {last && message && !bar && step.act !== 'Attempts' && (
+          <button type="button" class="button" onClick={() => act(store, step.act, message)}>
+            {step.act}
           </button>
         )}
         {last && choices.includes('resume') && !(bar && s?.verb === 'resume') && (
@@ -42,7 +45,12 @@ export function FailureCard({ store, failure, recovery, message, runId, last, sc
             Resume after the last finished step
           </button>
         )}
-        <button type="button" class="text" onClick={() => store.showAttempts(runId)}>
+        {last && message && (bar ? bar.main === 'Schedule it' : step.anyway) && (
+          <button type="button" class="text" onClick={() => void store.regenerate(message)}>
+            Retry anyway
+          </button>
+        )}
+        <button type="button" class={last && !bar && step.act === 'Attempts' ? 'button' : 'text'} onClick={() => store.showAttempts(runId)}>
           Attempts
         </button>
       </div>
@@ -59,6 +67,35 @@ export function FailureCard({ store, failure, recovery, message, runId, last, sc
       </details>
     </div>
   );
+}
+
+function act(store: Store, what: Act, message: Message): void {
+  switch (what) {
+    case 'Review effects':
+      return store.show({ kind: 'effects' });
+    case 'Raise limit':
+      return store.show({ kind: 'limit' });
+    case 'Change model':
+      return chooseModel();
+    case 'Edit message':
+      return compose(textOf(message.parts));
+  }
+  void store.regenerate(message);
+}
+
+function chooseModel(): void {
+  const picker = document.querySelector<HTMLSelectElement>('.composer select');
+  picker?.focus();
+  picker?.showPicker?.();
+}
+
+// A message that was sent stays as it is: what is edited is a new one.
+function compose(text: string): void {
+  const box = document.querySelector<HTMLTextAreaElement>('#composer');
+  if (!box) return;
+  box.value = box.value.trim() === '' ? text : `${box.value}\n\n${text}`;
+  box.dispatchEvent(new Event('input', { bubbles: true }));
+  box.focus();
 }
 
 function facts(f: Failure): [string, string][] {

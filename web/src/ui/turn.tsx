@@ -1,3 +1,4 @@
+import { useLayoutEffect, useRef } from 'preact/hooks';
 import { shown } from '../output';
 import type { Store } from '../store';
 import { textOf, type Message, type Part, type Run, type Schedule, type ToolCall } from '../types';
@@ -40,7 +41,7 @@ function DrawTurn(p: Props) {
   const old = turn.versions[version - 1];
   const late = useLate(store, !!old);
   return (
-    <div class="turn" data-turn={turn.key}>
+    <div class="turn" data-turn={turn.key} data-from={turn.operator?.position} data-to={turn.rows.at(-1)?.position ?? turn.operator?.position}>
       {turn.operator && <Operator message={turn.operator} now={now} />}
       {old ? late && <late.OldReply store={store} turn={turn} version={version} now={now} /> : <Reply {...p} />}
       {turn.versions.length > 0 && <Switcher store={store} turn={turn} version={old ? version : 0} />}
@@ -78,7 +79,7 @@ function Reply({ store, turn, calls, active, schedule, now }: Props) {
       {over && empty && <p class="aside">The reply is empty.</p>}
       {over && <Divider cut={cut} run={turn.last ? run : null} end={end} parts={steps.flatMap((s) => s.parts)} now={now} />}
       {over && failure && recovery && (
-        <FailureCard store={store} failure={failure} recovery={recovery} message={operator} runId={runId} last={turn.last} schedule={schedule?.run_id === run?.id ? schedule : undefined} shown={length(steps.at(-1)?.parts)} now={now} />
+        <FailureCard store={store} failure={failure} recovery={recovery} message={operator} runId={runId} last={turn.last} schedule={schedule?.run_id === run?.id ? schedule : undefined} calls={calls.filter((c) => c.run_id === runId)} shown={length(steps.at(-1)?.parts)} now={now} />
       )}
       {over && operator && <Actions store={store} message={operator} runId={runId} text={joined(steps.map((s) => s.parts))} busy={active} failed={!!failure} />}
     </article>
@@ -109,12 +110,21 @@ function Switcher({ store, turn, version }: { store: Store; turn: Turn; version:
   // A reply that has shown nothing yet, or failed before it did, is not a version so far.
   const empty = version === 0 && currentText(turn) === '' && !turn.rows.some((m) => (m.parts ?? []).length > 0);
   const at = version || all;
+  const group = useRef<HTMLDivElement>(null);
+  const top = useRef(0); // of the group in the window, when it was pressed
+  // Replies are of different lengths: what was pressed stays under the hand.
+  useLayoutEffect(() => {
+    const log = group.current!.closest('[role=log]');
+    if (top.current && log) log.scrollTop += group.current!.getBoundingClientRect().top - top.current;
+    top.current = 0;
+  }, [version]);
   const go = (n: number) => {
     if (n < 1 || n > all) return;
+    top.current = group.current!.getBoundingClientRect().top;
     store.showVersion(turn.key, n < all ? n : 0, n < all ? `Version ${n} of ${all}, superseded` : `Version ${n} of ${all}, current`);
   };
   return (
-    <div class="switcher" role="group" aria-label="Versions of this reply">
+    <div class="switcher" role="group" aria-label="Versions of this reply" ref={group}>
       <button type="button" class="text number" aria-haspopup="dialog" onClick={() => store.show({ kind: 'versions', message: turn.key, version })}>
         {empty ? count(all - 1, 'earlier version') : `Version ${at} of ${all}`}
       </button>
