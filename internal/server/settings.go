@@ -37,6 +37,7 @@ var changeable = []struct {
 	{"recovery.tier2.cap", func(c *Config) string { return c.Recovery.Tier2.Cap.String() }},
 	{"recovery.tier2.max_attempts", func(c *Config) string { return strconv.Itoa(c.Recovery.Tier2.MaxAttempts) }},
 	{"recovery.tier2.max_elapsed", func(c *Config) string { return c.Recovery.Tier2.MaxElapsed.String() }},
+	{"recovery.tier2.max_spend", func(c *Config) string { return c.Recovery.Tier2.MaxSpend.String() }},
 }
 
 // origins says which source each changeable setting is from; the strongest one counts.

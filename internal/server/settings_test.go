@@ -51,7 +51,7 @@ func find(t *testing.T, list httpapi.SettingList, key string) httpapi.Setting {
 // file, a flag and a variable over the change.
 func TestSettings(t *testing.T) {
 	dir := t.TempDir()
-	_, settings := settingsOf(t, dir, "recovery: {tier2: {base: 3s, cap: 10m, max_attempts: 4}}",
+	_, settings := settingsOf(t, dir, "recovery: {tier2: {base: 3s, cap: 10m, max_attempts: 4, max_spend: 0.25}}",
 		Env{"REPRISE_RECOVERY_TIER2_MAX_ATTEMPTS": "5"}, "recovery.tier2.cap=90m")
 	list, err := settings.List(t.Context())
 	if err != nil {
@@ -64,13 +64,14 @@ func TestSettings(t *testing.T) {
 		"recovery.tier2.cap":          {Value: "1h30m", Configured: "1h30m", From: "flag", Fixed: true},
 		"recovery.tier2.max_attempts": {Value: "5", Configured: "5", From: "environment", Fixed: true},
 		"recovery.tier2.max_elapsed":  {Value: "0s", Configured: "0s", From: "default"},
+		"recovery.tier2.max_spend":    {Value: "0.25", Configured: "0.25", From: "file"},
 	} {
 		want.Key = key
 		if got := find(t, list, key); got != want {
 			t.Errorf("%+v, want %+v", got, want)
 		}
 	}
-	if len(list.Settings) != 6 || list.Problem != "" {
+	if len(list.Settings) != 7 || list.Problem != "" {
 		t.Errorf("%+v", list)
 	}
 	list, err = settings.Change(t.Context(), "ann", map[string]string{"recovery.tier2.base": "4s", "recovery.tier2.mode": "unattended", "recovery.tier2.max_elapsed": "12h"}, nil)

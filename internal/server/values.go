@@ -43,6 +43,12 @@ func (u *USD) UnmarshalYAML(n *yaml.Node) error {
 	return nil
 }
 
+// String writes an amount as the configuration does, exactly.
+func (u USD) String() string {
+	text := fmt.Sprintf("%d.%09d", llm.Money(u)/llm.Dollar, llm.Money(u)%llm.Dollar)
+	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
+}
+
 // String writes a duration as a person would: without parts that are zero.
 func (d Duration) String() string {
 	text := time.Duration(d).String()

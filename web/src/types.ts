@@ -4,8 +4,8 @@ import type { Part, Run, Schedule } from './api.gen';
 // failures and decisions inside attempts, which are RFC 3339.
 
 export type {
-  Attempt, Chain, Decision, Event as ServerEvent, Failure, Message, Model, ModelList, Outcome, Output, OutputEvent as StreamEvent, Part, Pending, Preview, Progress,
-  ProviderFailure, Receipt, Recovery, Run, Schedule, Session, Setting, SettingList, Settings, Snapshot, System, ToolCall,
+  Attempt, Chain, Cost, Decision, Event as ServerEvent, Failure, Message, Model, ModelList, Outcome, Output, OutputEvent as StreamEvent, Part, Pending, Preview, Progress,
+  ProviderFailure, Receipt, Recovery, Run, Schedule, Session, Setting, SettingList, Settings, Snapshot, Spend, System, ToolCall,
 } from './api.gen';
 
 /** Whether something will start by itself. */

@@ -1,6 +1,6 @@
 // The list of sessions, what can be done from it, the settings, and a page that nobody looks at.
 import assert from 'node:assert/strict';
-import { accessible, after, bar, barSays, button, complete, composer, divider, drawn, say, script, sessions, stall, stop, tokens, until } from '../lib.mjs';
+import { accessible, after, bar, barSays, button, complete, composer, divider, drawer, drawn, say, script, sessions, stall, stop, tokens, until } from '../lib.mjs';
 import { at, idOf } from '../stage.mjs';
 
 const some = tokens('listed', 12);
@@ -207,6 +207,36 @@ export const scenarios = {
     await button(page, 'Cancel retry').click();
     await barSays(page, 'Retry cancelled');
     assert.equal(await on.requests(), 1);
+  }),
+
+  'f38: what a session costs adds up, and says when it is more, and how near its limit': at({
+    config: "models: {'up/*': {input: 1000, output: 5000, max_output: 1000}}\nspend: {session: 100}\nrecovery: {tier1: {attempts: 1}, tier2: {mode: 'off'}}",
+  }, async (on) => {
+    const { page } = on;
+    await on.ask('ok-fast', 'What does it cost?');
+    await complete(page);
+    const whole = await on.session();
+    assert.ok(whole.spend.amount > 0 && !whole.spend.at_least);
+    const figure = (n) => `$${(Math.ceil(n / 1e7) / 100).toFixed(2)}`; // a tenth of a dollar or more
+    await page.locator('.head-spend').getByText(figure(whole.spend.amount)).waitFor();
+    assert.equal(await page.locator('.actions .cost').innerText(), figure(whole.spend.amount));
+    await accessible(page, 'a reply that cost something');
+    await button(page, 'Attempts').click();
+    await drawer(page).getByText(`All attempts cost ${figure(whole.spend.amount)}`).waitFor();
+    await drawer(page).getByText(`cost ${figure(whole.spend.amount)}`, { exact: false }).first().waitFor();
+    await page.keyboard.press('Escape');
+
+    await page.getByRole('combobox', { name: 'Model' }).selectOption('up/listed-broken');
+    await composer(page).fill('And this?');
+    await composer(page).press('Enter');
+    await divider(page).waitFor();
+    const more = await on.session();
+    assert.ok(more.spend.at_least && more.spend.amount > whole.spend.amount);
+    await page.locator('.head-spend').getByText(`≥ ${figure(more.spend.amount)}`).waitFor();
+    const limit = Math.ceil(more.spend.amount / 0.9);
+    await on.api('PATCH', `/sessions/${more.id}`, { settings: { spend_limit: limit } });
+    await page.locator('.head-spend strong').filter({ hasText: '% of $' }).waitFor();
+    await accessible(page, 'near the limit');
   }),
 
   'settings of the device: colours, the clock, times in place of countdowns, the Enter key': async (on) => {

@@ -13,6 +13,7 @@ import { Log } from './log';
 import { Queue } from './queue';
 import { Restore } from './restore';
 import { RetryBar } from './retry';
+import { SpendTotal } from './spend';
 import { TurnView } from './turn';
 
 /** One session: its log, its queue and the composer. */
@@ -118,6 +119,7 @@ function Header({ store, session, phase: p, now, heard }: { store: Store; sessio
           </>
         )}
       </span>
+      {session && <SpendTotal store={store} session={session} />}
     </header>
   );
 }

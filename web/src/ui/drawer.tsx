@@ -1,6 +1,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import * as api from '../api';
 import { attemptFailure, attemptVerdicts, outcomeWords, ruleWords, verdictWords } from '../explain';
+import { cost, spent, total } from '../money';
 import type { App, Store } from '../store';
 import type { Attempt } from '../types';
 import { count, duration, exactTime, fullTime, modelName } from '../words';
@@ -56,6 +57,7 @@ export function Drawer({ store, app }: { store: Store; app: App }) {
       </ol>
       {attempts.length > 0 && (
         <footer class="drawer-foot">
+          <p class="number">All attempts cost {spent(total(attempts.map((a) => a.cost))) || 'nothing'}</p>
           <Copy text={JSON.stringify(attempts, null, 2)} label="Copy as JSON" />
           <p>
             Same in the terminal: <code>reprise explain {run}</code>
@@ -118,7 +120,7 @@ function Card({ attempt: a, previous }: { attempt: Attempt; previous: Attempt | 
       )}
       <p class="soft number">
         Published: text {p.text} · thinking {p.thinking} · tool calls {p.calls}
-        {a.usage && <> · {count(a.usage.input + a.usage.output, 'token')}</>}
+        {a.usage && <> · {count(a.usage.input + a.usage.output, 'token')}</>} · cost {cost(a.cost)}
       </p>
       {a.failure && (
         <details class="fold">

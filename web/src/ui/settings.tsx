@@ -59,7 +59,10 @@ function Server({ store }: { store: Store }) {
       <Switch {...one('ask')} title="Ask before every retry" note="A retry that is due waits for your click." />
       <Mode {...one('mode')} values={values} />
       {values[`${tier2}mode`]!.value === 'unattended' && (
-        <Text {...one('max_elapsed')} title="Give up after" note="The ceiling of retries that nobody watches, from the first failure on." say={inWords} />
+        <>
+          <Text {...one('max_elapsed')} title="Give up after" note="The ceiling of retries that nobody watches, from the first failure on." say={inWords} />
+          <Text {...one('max_spend')} title="Or after spending" note="In US dollars, also from the first failure on. 0: no limit in money." say={(v) => `$${v}`} />
+        </>
       )}
       <Text {...one('base')} title="First wait" note="Each further wait is twice as long." say={inWords} />
       <Text {...one('cap')} title="Longest wait" note={sequence(values[`${tier2}base`]!.value, values[`${tier2}cap`]!.value)} say={inWords} />
@@ -108,7 +111,7 @@ function Switch({ title, note, ...one }: One & { title: string; note: string }) 
 
 const modes = [
   { value: 'interactive', title: 'While somebody watches', note: 'A retry that is due while nobody looks is held until somebody does.' },
-  { value: 'unattended', title: 'Also when nobody watches', note: 'Until a ceiling in time is reached.' },
+  { value: 'unattended', title: 'Also when nobody watches', note: 'Until a ceiling in time or money is reached.' },
   { value: 'off', title: 'Never by itself', note: 'A failed reply waits for you.' },
 ];
 const modeWords = (v: string): string => modes.find((m) => m.value === v)?.title.toLowerCase() ?? v;
@@ -122,7 +125,7 @@ function Mode({ values, ...one }: One & { values: Values }) {
   const choose = (mode: string) => {
     const set: Record<string, string> = { [s.key]: mode };
     const elapsed = values[`${tier2}max_elapsed`]!;
-    if (mode === 'unattended' && milliseconds(elapsed.value) === 0) set[elapsed.key] = ceiling;
+    if (mode === 'unattended' && milliseconds(elapsed.value) === 0 && Number(values[`${tier2}max_spend`]!.value) === 0) set[elapsed.key] = ceiling;
     void one.change({ set });
   };
   return (

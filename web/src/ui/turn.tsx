@@ -1,4 +1,5 @@
 import { useLayoutEffect, useRef } from 'preact/hooks';
+import { all, spent } from '../money';
 import { shown } from '../output';
 import type { Store } from '../store';
 import { textOf, type Message, type Part, type Run, type Schedule, type ToolCall } from '../types';
@@ -81,7 +82,7 @@ function Reply({ store, turn, calls, active, schedule, now }: Props) {
       {over && failure && recovery && (
         <FailureCard store={store} failure={failure} recovery={recovery} message={operator} runId={runId} last={turn.last} schedule={schedule?.run_id === run?.id ? schedule : undefined} calls={calls.filter((c) => c.run_id === runId)} shown={length(steps.at(-1)?.parts)} now={now} />
       )}
-      {over && operator && <Actions store={store} message={operator} runId={runId} text={joined(steps.map((s) => s.parts))} busy={active} failed={!!failure} />}
+      {over && operator && <Actions store={store} message={operator} runId={runId} text={joined(steps.map((s) => s.parts))} busy={active} failed={!!failure} spent={spent(all(rows.map((m) => m.spend)))} />}
     </article>
   );
 }
@@ -177,7 +178,7 @@ export function Divider({ cut, run, end, parts, now }: { cut: string; run: Run |
   );
 }
 
-function Actions({ store, message, runId, text, busy, failed }: { store: Store; message: Message; runId: string; text: string; busy: boolean; failed: boolean }) {
+function Actions({ store, message, runId, text, busy, failed, spent }: { store: Store; message: Message; runId: string; text: string; busy: boolean; failed: boolean; spent: string }) {
   return (
     <div class="actions">
       {!failed && (
@@ -190,6 +191,11 @@ function Actions({ store, message, runId, text, busy, failed }: { store: Store; 
         <button type="button" class="text" onClick={() => store.showAttempts(runId)}>
           Attempts
         </button>
+      )}
+      {spent && (
+        <span class="cost number" title="What the attempts of this reply cost">
+          {spent}
+        </span>
       )}
     </div>
   );
