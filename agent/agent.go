@@ -49,6 +49,10 @@ type Journal interface {
 	End(ctx context.Context, c Call, result llm.Part) error
 	// Results commits the results of a step, in call order.
 	Results(ctx context.Context, step int, results []llm.Part) error
+	// Compact stores that the conversation was made shorter before a step's call, as f says of the
+	// conversation that is stored, and returns it as it is from then on. An error of f is
+	// returned as it is, and nothing stored.
+	Compact(ctx context.Context, step int, f func([]llm.Message) (Cut, error)) ([]llm.Message, error)
 }
 
 // ErrUnknownOutcome is a tool call of which nobody knows whether it has happened.
@@ -61,7 +65,7 @@ type Run struct {
 	Origin   replay.Origin
 	Sink     func(step int) replay.Sink // where a step's output goes
 	Journal  Journal
-	Plan     recovery.Plan // its Bound is set by the loop
+	Plan     recovery.Plan // its Bound and Compact are set by the loop
 	Tools    []Tool
 	MaxSteps int
 	// Request is the conversation so far. Where its last message is an output already, the
@@ -70,6 +74,7 @@ type Run struct {
 	// Step is the first step that is not committed; Sent counts what it has sent under
 	// earlier claims of the run.
 	Step, Sent int
+	Compaction Compaction
 }
 
 // Do runs the loop until the model asks for no more tools. Its error is a
@@ -99,6 +104,14 @@ func (r *Run) Do(ctx context.Context) error {
 		scope.Step = step
 		gate := replay.New(scope, r.Ledger, r.Origin)
 		r.Plan.Bound = &recovery.Bound{Sent: sent}
+		if r.Compaction.Strategy != "" {
+			r.Plan.Compact = func(ctx context.Context, c recovery.Compaction) (*llm.Request, error) {
+				return r.overflow(ctx, step, c)
+			}
+		}
+		if err := r.relieve(ctx, step); err != nil {
+			return err
+		}
 		reply, err := recovery.Do(ctx, r.Plan, gate, r.Sink(step), &r.Request)
 		if err != nil {
 			return err

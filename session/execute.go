@@ -105,11 +105,12 @@ func (x *execution) work(ctx context.Context) error {
 			Route: route, Policy: x.routing.within(retry.Policy), Trace: x, Jitter: x.m.cfg.Jitter,
 			Terms: replay.Terms{Hold: settings.Hold, Progress: x.progress},
 		},
-		Tools:    x.m.cfg.Tools,
-		Request:  req,
-		Step:     outputs,
-		Sent:     x.run.Requests,
-		MaxSteps: settings.MaxSteps,
+		Tools:      x.m.cfg.Tools,
+		Request:    req,
+		Step:       outputs,
+		Sent:       x.run.Requests,
+		MaxSteps:   settings.MaxSteps,
+		Compaction: x.compaction(route),
 	}
 	if err := x.writer.claimed(); err != nil { // the marker is the fence: it goes before the first request
 		return err

@@ -137,7 +137,7 @@ func (x *execution) conversation(ctx context.Context) (req llm.Request, set Sett
 		if err != nil {
 			return err
 		}
-		req.Messages = contextOf(messages)
+		req.Messages, _ = contextOf(messages)
 		outputs = outputsOf(messages, x.run)
 		if x.last, err = answered(tx, messages); err != nil {
 			return err
@@ -180,10 +180,17 @@ func answered(tx ReadTx, rows []Message) (string, error) {
 
 // contextOf turns rows into what a model is told. Interrupted and empty rows are history, not
 // context. A call in the middle that has no result gets one that says so; the calls of the
-// last row are left for the run to answer.
-func contextOf(rows []Message) []llm.Message {
-	var out []llm.Message
+// last row are left for the run to answer. What a compaction has left out is replaced by what it
+// says. from lists the row of each message, zero for those that stand for none.
+func contextOf(rows []Message) (out []llm.Message, from []Message) {
 	var open []llm.Part
+	add := func(role llm.Role, parts []llm.Part, row Message) {
+		out, from = append(out, llm.Message{Role: role, Parts: parts}), append(from, row)
+	}
+	cut := lastCompaction(rows)
+	if cut != nil {
+		out, from = append(out, agent.Told(cut.Summary)), append(from, Message{})
+	}
 	settle := func() {
 		if len(open) == 0 {
 			return
@@ -193,20 +200,20 @@ func contextOf(rows []Message) []llm.Message {
 			results[i] = llm.Part{Kind: llm.PartToolResult, CallID: c.CallID, Name: c.Name, IsError: true,
 				Content: []llm.Part{llm.Text("The run ended before this call had a result.")}}
 		}
-		out = append(out, llm.Message{Role: llm.RoleTool, Parts: results})
+		add(llm.RoleTool, results, Message{})
 		open = nil
 	}
 	for _, row := range rows {
-		if row.Interrupted != "" || len(row.Parts) == 0 {
+		if row.Interrupted != "" || len(row.Parts) == 0 || cut != nil && row.Position <= cut.UpTo && row.ID != cut.Kept {
 			continue
 		}
 		switch row.Role {
 		case RoleOperator:
 			settle()
-			out = append(out, llm.Message{Role: llm.RoleUser, Parts: row.Parts})
+			add(llm.RoleUser, row.Parts, row)
 		case RoleTool:
 			open = nil
-			out = append(out, llm.Message{Role: llm.RoleTool, Parts: row.Parts})
+			add(llm.RoleTool, row.Parts, row)
 		case RoleReply:
 			settle()
 			parts := whole(row.Parts)
@@ -216,11 +223,11 @@ func contextOf(rows []Message) []llm.Message {
 				}
 			}
 			if len(parts) > 0 {
-				out = append(out, llm.Message{Role: llm.RoleAssistant, Parts: parts})
+				add(llm.RoleAssistant, parts, row)
 			}
 		}
 	}
-	return out
+	return out, from
 }
 
 // whole leaves out notices and calls that were cut off.

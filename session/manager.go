@@ -41,6 +41,7 @@ type Config struct {
 	Hold            replay.Hold
 	Policy          recovery.Policy
 	Spend           Limits
+	Compaction      Compacting
 	Tools           []agent.Tool
 	// Unattended: the second tier starts a due retry although nobody watches. Ask: it starts
 	// none, each waits for the operator's click.

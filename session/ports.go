@@ -116,7 +116,7 @@ type Tx interface {
 	InsertMessage(m Message) (int64, error)
 	// Supersede takes the messages of a session with a position above after (and, where only
 	// is not empty, of that run alone) that are not superseded yet out of the model's
-	// context. It returns how many there were.
+	// context, but a compaction of what is not above after. It returns how many there were.
 	Supersede(id ID, anchor MessageID, after int64, only, by RunID, now Time) (int, error)
 
 	// InsertPending stores a pending message; its rank must be free.

@@ -64,6 +64,7 @@ func (m *Manager) PreviewRegenerate(ctx context.Context, id ID, mid MessageID) (
 		if err != nil {
 			return err
 		}
+		later = supersedable(later, anchor)
 		waiting, err := tx.Pending(id)
 		if err != nil {
 			return err
@@ -129,6 +130,7 @@ func regenerate(tx Tx, s Session, st Status, run Run, req RegenerateRequest) (Re
 	if err != nil {
 		return Receipt{}, err
 	}
+	later = supersedable(later, anchor)
 	if !req.ConfirmEffects {
 		effects, err := effectsOf(tx, later)
 		if err != nil {

@@ -18,6 +18,7 @@ import (
 	"encoding/binary"
 	"time"
 
+	"github.com/reprise-run/reprise/agent"
 	"github.com/reprise-run/reprise/failure"
 	"github.com/reprise-run/reprise/llm"
 	"github.com/reprise-run/reprise/llm/replay"
@@ -130,6 +131,8 @@ const (
 	RoleOperator Role = "operator"
 	RoleReply    Role = "reply" // the output of one model call, or its interrupted tail
 	RoleTool     Role = "tool"  // the results of one step's tools
+	// RoleNotice is said by Reprise, and to no model. It belongs to no step: its Step is -1.
+	RoleNotice Role = "notice"
 )
 
 // Message is one immutable row of a conversation.
@@ -155,6 +158,9 @@ type Message struct {
 	// Interrupted says why the output was cut off; empty: it is whole.
 	Interrupted string `json:"interrupted,omitempty"`
 
+	// Compaction is set on the notice of one.
+	Compaction *Compaction `json:"compaction,omitempty"`
+
 	// Spend is what the attempts of a reply's step cost, failed ones too. Derived.
 	Spend *Spend `json:"spend,omitempty"`
 
@@ -165,6 +171,21 @@ type Message struct {
 	SupersededAt Time      `json:"superseded_at,omitempty"`
 	Failure      *Failure  `json:"failure,omitempty"`
 	Recovery     *Recovery `json:"recovery,omitempty"`
+}
+
+// Compaction says what a model is told of a conversation from there on. The rows themselves stay
+// as they are.
+type Compaction struct {
+	Cause    string         `json:"cause"` // overflow, threshold
+	Strategy agent.Strategy `json:"strategy"`
+	// UpTo is the position of the last message that is left out; all before it are, but Kept, the
+	// operator's message that was being answered.
+	UpTo    int64     `json:"up_to"`
+	Kept    MessageID `json:"kept,omitempty"`
+	Summary string    `json:"summary,omitempty"` // what the model is told instead
+	// Before and After estimate the tokens of the conversation.
+	Before int64 `json:"before"`
+	After  int64 `json:"after"`
 }
 
 // RunState is the state of a run. The last three are terminal and set once.

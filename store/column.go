@@ -70,7 +70,7 @@ func (w word[T]) check() error {
 }
 
 var (
-	roles     = []session.Role{session.RoleOperator, session.RoleReply, session.RoleTool}
+	roles     = []session.Role{session.RoleOperator, session.RoleReply, session.RoleTool, session.RoleNotice}
 	runStates = []session.RunState{session.Queued, session.Running, session.Succeeded,
 		session.Failed, session.Cancelled}
 	triggers       = []session.Trigger{session.TriggerMessage, session.TriggerRegenerate, session.TriggerResume, session.TriggerRetry}

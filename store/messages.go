@@ -3,18 +3,27 @@ package store
 import "github.com/reprise-run/reprise/session"
 
 const messageColumns = `id, session_id, role, parts, actor, created_at, run_id, step, attempt_id,
-provider, model, usage, interrupted, switched_from, position`
+provider, model, usage, interrupted, switched_from, up_to, compaction, position`
 
 func messageFields(m *session.Message) []any {
 	return []any{&m.ID, &m.SessionID, word[session.Role]{&m.Role, roles}, asJSON(&m.Parts),
 		&m.Actor, &m.CreatedAt, &m.RunID, &m.Step, &m.AttemptID, &m.Provider, &m.Model,
-		asJSON(&m.Usage), &m.Interrupted, asJSON(&m.SwitchedFrom), &m.Position}
+		asJSON(&m.Usage), &m.Interrupted, asJSON(&m.SwitchedFrom), upTo(m), asJSON(&m.Compaction), &m.Position}
+}
+
+// upTo is a column that repeats what a message's compaction says, for what SQL decides by it.
+func upTo(m *session.Message) any {
+	n := new(int64)
+	if m.Compaction != nil {
+		*n = m.Compaction.UpTo
+	}
+	return n
 }
 
 // selectMessages reads messages with their derived fields. A run's failure is shown on its
 // last reply or tool row; operator rows look the same before and after.
 const selectMessages = `SELECT m.id, m.session_id, m.role, m.parts, m.actor, m.created_at, m.run_id,
-m.step, m.attempt_id, m.provider, m.model, m.usage, m.interrupted, m.switched_from, m.position,
+m.step, m.attempt_id, m.provider, m.model, m.usage, m.interrupted, m.switched_from, m.up_to, m.compaction, m.position,
 COALESCE(s.run_id, ''), COALESCE(s.created_at, 0), r.failure, r.recovery
 FROM messages m
 LEFT JOIN supersessions s ON s.message_id = m.id
@@ -42,7 +51,7 @@ func (r *reader) Messages(id session.ID, superseded bool, after int64, limit int
 func (t *tx) InsertMessage(m session.Message) (int64, error) {
 	fields := messageFields(&m)
 	return t.returning(`INSERT INTO messages (`+messageColumns+`)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14,
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16,
 (SELECT COALESCE(MAX(position), 0) + 1 FROM messages WHERE session_id = $2))
 ON CONFLICT DO NOTHING RETURNING position`, fields[:len(fields)-1]...)
 }
@@ -51,6 +60,7 @@ func (t *tx) Supersede(id session.ID, anchor session.MessageID, after int64, onl
 	n, err := t.exec(`INSERT INTO supersessions (message_id, session_id, anchor, run_id, created_at)
 SELECT id, session_id, $2, $5, CAST($6 AS BIGINT) FROM messages
 WHERE session_id = $1 AND position > $3 AND ($4 = '' OR run_id = $4)
+AND (up_to = 0 OR up_to > $3)
 AND NOT EXISTS (SELECT 1 FROM supersessions s WHERE s.message_id = messages.id)`,
 		id, anchor, after, only, by, now)
 	return int(n), err

@@ -102,6 +102,9 @@ func explainAttempt(w io.Writer, a *session.Attempt) {
 	if a.Automatic {
 		by = "automatic"
 	}
+	if l := a.Evidence.Scope.Lineage; l != llm.LineageMain {
+		by += "  " + l
+	}
 	asked := recovery.Candidate{Provider: a.Provider, Model: a.Model, Key: a.Key}
 	fmt.Fprintf(w, "\nAttempt %d  step %d  %s  %s\n", a.Number, a.Evidence.Scope.Step+1, by, asked)
 	if s := a.SwitchedFrom; s != nil {

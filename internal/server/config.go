@@ -12,30 +12,33 @@ import (
 	"strings"
 	"time"
 
+	"github.com/reprise-run/reprise/agent"
 	"github.com/reprise-run/reprise/internal/httpapi"
 	"github.com/reprise-run/reprise/llm"
 	"github.com/reprise-run/reprise/llm/replay"
 	"github.com/reprise-run/reprise/provider"
 	"github.com/reprise-run/reprise/recovery"
+	"github.com/reprise-run/reprise/session"
 )
 
 // Config is every setting. docs/configuration.md describes each.
 type Config struct {
-	Listen    string              `yaml:"listen"`
-	Data      string              `yaml:"data"`
-	Database  string              `yaml:"database"`
-	Events    string              `yaml:"events"`
-	Auth      Auth                `yaml:"auth"`
-	Providers map[string]Provider `yaml:"providers"`
-	Chains    map[string][]string `yaml:"chains"`
-	Models    map[string]Model    `yaml:"models"`
-	Recovery  Recovery            `yaml:"recovery"`
-	Limits    Limits              `yaml:"limits"`
-	Spend     Spend               `yaml:"spend"`
-	Tools     Tools               `yaml:"tools"`
-	Rehearsal Rehearsal           `yaml:"rehearsal"`
-	Log       Log                 `yaml:"log"`
-	Telemetry Telemetry           `yaml:"telemetry"`
+	Listen     string              `yaml:"listen"`
+	Data       string              `yaml:"data"`
+	Database   string              `yaml:"database"`
+	Events     string              `yaml:"events"`
+	Auth       Auth                `yaml:"auth"`
+	Providers  map[string]Provider `yaml:"providers"`
+	Chains     map[string][]string `yaml:"chains"`
+	Models     map[string]Model    `yaml:"models"`
+	Recovery   Recovery            `yaml:"recovery"`
+	Compaction Compaction          `yaml:"compaction"`
+	Limits     Limits              `yaml:"limits"`
+	Spend      Spend               `yaml:"spend"`
+	Tools      Tools               `yaml:"tools"`
+	Rehearsal  Rehearsal           `yaml:"rehearsal"`
+	Log        Log                 `yaml:"log"`
+	Telemetry  Telemetry           `yaml:"telemetry"`
 
 	env  Env               // for the references to keys
 	from map[string]string // where each changeable setting is from: file, environment or flag
@@ -112,6 +115,20 @@ type Tier2 struct {
 	MaxSpend    USD      `yaml:"max_spend"`
 }
 
+// Compaction says when and how conversations that become too long are made shorter.
+type Compaction struct {
+	Strategy  string  `yaml:"strategy"`  // summarize, drop or off
+	Threshold float64 `yaml:"threshold"` // of the model's context; 0: only where it refuses
+	Turns     int     `yaml:"turns"`
+}
+
+func (c Compaction) session() session.Compacting {
+	if c.Strategy == "off" {
+		return session.Compacting{}
+	}
+	return session.Compacting{Strategy: agent.Strategy(c.Strategy), Threshold: c.Threshold, Turns: c.Turns}
+}
+
 // Limits bound what the server does at a time.
 type Limits struct {
 	ConcurrentRuns int    `yaml:"concurrent_runs"`
@@ -159,8 +176,9 @@ func Defaults() Config {
 			Unknown:            "never",
 			MaxRequestsPerStep: p.MaxRequests,
 		},
-		Limits: Limits{ConcurrentRuns: 16, Queued: "auto"},
-		Log:    Log{Format: "text"},
+		Compaction: Compaction{Strategy: string(agent.Summarize), Threshold: 0.8, Turns: 2},
+		Limits:     Limits{ConcurrentRuns: 16, Queued: "auto"},
+		Log:        Log{Format: "text"},
 	}
 }
 
@@ -329,6 +347,17 @@ func (c *Config) validate() error {
 	}
 	if r.Unknown != "never" && r.Unknown != "bounded" {
 		bad("recovery.unknown", "want never or bounded")
+	}
+	switch k := c.Compaction; k.Strategy {
+	case string(agent.Summarize), string(agent.Drop), "off":
+		if k.Threshold < 0 || k.Threshold > 1 {
+			bad("compaction.threshold", "want a share of the model's context, from 0 to 1; 0 waits until the model refuses")
+		}
+		if k.Turns < 1 {
+			bad("compaction.turns", "want 1 or more")
+		}
+	default:
+		bad("compaction.strategy", "want summarize, drop or off")
 	}
 	switch r.Tier2.Mode {
 	case "interactive", "off":

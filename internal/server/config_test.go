@@ -170,6 +170,8 @@ func TestRefusals(t *testing.T) {
 		"several at once":       {file: "database: postgres://x\nevents: nats://x", want: "database: a database\nevents: an event log"},
 		"tier 2":                {file: "recovery: {tier2: {base: 3s, cap: 2s, max_attempts: -1}}", want: "tier2.cap\ntier2.max_attempts"},
 		"spend":                 {file: "spend:\n  session: -1\n  day: 1e3\n", want: "reprise.yaml:2: \"-1\" is not an amount in US dollars\nreprise.yaml:3: \"1e3\" is not"},
+		"compaction":            {file: "compaction: {strategy: forget}", want: "compaction.strategy: want summarize, drop or off"},
+		"compaction's measures": {file: "compaction: {threshold: 80, turns: 0}", want: "compaction.threshold: want a share\ncompaction.turns: want 1"},
 		"tools":                 {file: "tools: {workspace: /srv, mcp: {a: {}}}", want: "tools.workspace\ntools.mcp"},
 		"runs":                  {file: "limits: {concurrent_runs: -1}", want: "limits.concurrent_runs: want 0 or more"},
 		"key of nothing":        {env: Env{"REPRISE_KEY": "env:A"}, want: "--key belongs to --base-url"},

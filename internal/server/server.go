@@ -126,6 +126,7 @@ func Open(ctx context.Context, cfg Config, o Options) (s *Server, err error) {
 		OperatorStarts: cfg.Limits.Queued == "operator",
 		Hold:           cfg.Recovery.Hold.replay(),
 		Policy:         cfg.Recovery.policy(),
+		Compaction:     cfg.Compaction.session(),
 		Spend:          session.Limits{Session: llm.Money(cfg.Spend.Session), Day: llm.Money(cfg.Spend.Day)},
 		Unattended:     cfg.Recovery.Tier2.Mode == "unattended",
 		Ask:            cfg.Recovery.Tier2.Ask,

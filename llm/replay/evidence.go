@@ -213,6 +213,10 @@ type RunEvidence struct {
 	Tail  Reasons `json:"tail"`
 }
 
+// shown are the effects that only an observer makes: what a side lineage has shown, it has
+// shown to us alone.
+const shown = TextShown | ThinkingShown | ContentShown | CallShown
+
 // Gather makes the evidence of a run out of that of its attempts. committed is the number of
 // committed steps (steps count from 0), tools unites the effects of its tool calls by step.
 func Gather(run string, committed int, attempts []Evidence, tools map[int]Reasons) RunEvidence {
@@ -225,6 +229,9 @@ func Gather(run string, committed int, attempts []Evidence, tools map[int]Reason
 	}
 	for _, e := range attempts {
 		_, why := e.Safe()
+		if l := e.Scope.Lineage; l != "" && l != llm.LineageMain {
+			why &^= shown
+		}
 		add(e.Scope.Step, why)
 	}
 	for step, why := range tools {

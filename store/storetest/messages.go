@@ -233,3 +233,26 @@ func pending(w *world) {
 	w.lost(func(tx session.Tx) error { return tx.PutPending(p1) })
 	expect(p2)
 }
+
+// supersedeCompaction: a compaction stays in the context when only what it says nothing of is
+// superseded, and goes with what it left out.
+func supersedeCompaction(w *world) {
+	w.session("ses_1")
+	for i, id := range []session.MessageID{"msg_1", "msg_2", "msg_3"} {
+		w.message(session.Message{ID: id, SessionID: "ses_1", Role: session.RoleOperator, RunID: "run_1", Step: i})
+	}
+	told := w.message(session.Message{ID: "msg_4", SessionID: "ses_1", Role: session.RoleNotice, RunID: "run_1", Step: -1,
+		Compaction: &session.Compaction{Cause: "overflow", Strategy: "drop", UpTo: 2, Kept: "msg_1", Summary: "s", Before: 3, After: 1}})
+	w.message(session.Message{ID: "msg_5", SessionID: "ses_1", Role: session.RoleReply, RunID: "run_1"})
+	w.same("compaction", w.messages("ses_1", false)[3], told)
+	for _, c := range []struct {
+		after int64
+		want  []session.MessageID
+	}{{2, []session.MessageID{"msg_1", "msg_2", "msg_4"}}, {1, []session.MessageID{"msg_1"}}} {
+		w.do(func(tx session.Tx) error {
+			_, err := tx.Supersede("ses_1", "msg_1", c.after, "", "run_2", t0)
+			return err
+		})
+		w.same("context", ids(w.messages("ses_1", false)), c.want)
+	}
+}

@@ -30,6 +30,7 @@ func Run(t *testing.T, create Create) {
 		{"MessagesImmutable_K060_K072_K073", messagesImmutable},
 		{"Supersede_K066_K067_K071", supersede},
 		{"SupersedeOneRun", supersedeOneRun},
+		{"SupersedeCompaction", supersedeCompaction},
 		{"FailureOnLastRow", failureOnLastRow},
 		{"Pending", pending},
 		{"OneActiveRun", oneActiveRun},

@@ -66,6 +66,16 @@ export interface Check {
   provider: string;
 }
 
+export interface Compaction {
+  after: number;
+  before: number;
+  cause: string;
+  kept?: string;
+  strategy: string;
+  summary?: string;
+  up_to: number;
+}
+
 export interface CoolOff {
   failures: number;
   key?: string;
@@ -192,6 +202,7 @@ export interface Logout {
 export interface Message {
   actor?: string;
   attempt_id?: string;
+  compaction?: Compaction;
   created_at: number;
   failure?: Failure;
   id: string;

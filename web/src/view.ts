@@ -11,7 +11,7 @@ const none: Version[] = [];
 export interface Turn {
   key: string;
   operator: Message | null;
-  rows: Message[]; // replies, by position
+  rows: Message[]; // replies and notices, by position
   results: Record<string, Part>; // tool results by call id
   live: LiveStep[];
   versions: Version[]; // earlier replies, oldest first
@@ -38,7 +38,7 @@ export function turns(focus: Focus, session: Session | undefined, earlier: Recor
       continue;
     }
     const t = all.at(-1) ?? open(null);
-    if (m.role === 'reply') t.rows.push(m);
+    if (m.role === 'reply' || m.role === 'notice') t.rows.push(m);
     else for (const p of m.parts ?? []) if (p.call_id) t.results[p.call_id] = p;
   }
   for (const t of all) {

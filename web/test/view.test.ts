@@ -143,3 +143,12 @@ describe('announcements', () => {
     expect(announce(empty, reduce(empty, snapshot(), 0))).toEqual({});
   });
 });
+
+// K-153: what Reprise says of a conversation stands where it was said, and ends no step.
+test('a notice is a row of the reply, and leaves what is being written alone', () => {
+  const notice = message({ id: 'msg_9', position: 2, role: 'notice', step: -1, parts: [{ kind: 'notice', text: 'The conversation had become too long.' }] });
+  const s = play(snapshot(), event('run', { run: run() }), output(1, [text('Hel')]), event('message', { message: notice }));
+  const turn = turnsOf(s.focus!, session({ last_run: run() })).at(-1)!;
+  expect(turn.rows.map((m) => m.id)).toEqual(['msg_9']);
+  expect(turn.live).toHaveLength(1);
+});

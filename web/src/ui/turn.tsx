@@ -88,7 +88,7 @@ function Reply({ store, turn, calls, active, schedule, now }: Props) {
 }
 
 /** Rows of a reply as steps that can be drawn. */
-export const stepsOf = (rows: Message[]) => rows.map((m) => ({ key: `${m.run_id}/${m.step}`, run: m.run_id, step: m.step, parts: m.parts ?? [], interrupted: m.interrupted ?? '' }));
+export const stepsOf = (rows: Message[]) => rows.map((m) => ({ key: m.role === 'notice' ? m.id : `${m.run_id}/${m.step}`, run: m.run_id, step: m.step, parts: m.parts ?? [], interrupted: m.interrupted ?? '' }));
 
 export function Byline({ end, now }: { end: Message | undefined; now: number }) {
   return (
