@@ -54,6 +54,7 @@ export class Store {
   #painted = 0;
   #history = ''; // the session whose history is on its way
   #regenerating = false;
+  #start: Promise<unknown> = Promise.resolve(); // settles when the last Try now was answered
   #made = { key: '', id: '' }; // the session that was made for a first message, which may not have arrived
 
   constructor() {
@@ -302,7 +303,9 @@ export class Store {
     if (this.app.starting === starting) return;
     this.#set({ dialog: null, starting });
     try {
-      await api.retryNow(s.id, token, effects, newKey());
+      const start = api.retryNow(s.id, token, effects, newKey());
+      this.#start = start.catch(() => {});
+      await start;
       this.#done();
     } catch (e) {
       this.#set({ starting: '' });
@@ -318,6 +321,8 @@ export class Store {
   async cancelRetry(): Promise<void> {
     const s = this.session();
     if (!s?.schedule) return;
+    // On a connection of its own it could be there before the start that it is to end.
+    await this.#start;
     await this.#onSchedule(api.cancelRetry(s.id, s.schedule.token));
     this.#set({ starting: '' });
   }

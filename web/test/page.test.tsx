@@ -18,6 +18,7 @@ interface Call {
 
 let calls: Call[];
 let answers: Record<string, [number, unknown]>;
+let arrivals: Record<string, Promise<void>>; // when an answer comes that is not there at once
 let store: Store;
 
 beforeAll(() => Promise.all([prose.get(), late.get()]));
@@ -25,11 +26,13 @@ beforeAll(() => Promise.all([prose.get(), late.get()]));
 beforeEach(() => {
   localStorage.clear();
   calls = [];
+  arrivals = {};
   answers = { 'GET /api/v1/models': [200, { models: [], chains: [] }] };
   vi.stubGlobal('fetch', async (path: string, init: RequestInit = {}) => {
     if (path.startsWith('/api/v1/events')) return new Promise(() => {});
     const method = init.method ?? 'GET';
     calls.push({ method, path, body: init.body ? JSON.parse(String(init.body)) : undefined, key: new Headers(init.headers).get('Idempotency-Key') });
+    await arrivals[`${method} ${path}`];
     const [status, body] = answers[`${method} ${path}`] ?? [404, { error: { code: 'not_found', message: `no ${method} ${path}` } }];
     return new Response(body === undefined ? null : JSON.stringify(body), { status });
   });
@@ -428,6 +431,21 @@ test('a start that is cancelled on its way does not seem to go on', async () => 
   await tell(waiting({ state: 'cancelled' }));
   expect(bar()!.textContent).toContain('Retry cancelled.');
   expect(screen.getByRole('button', { name: 'Retry' })).toBeTruthy();
+});
+
+test('a cancel does not overtake the start that it is to end', async () => {
+  await openFailed();
+  let arrive!: () => void;
+  arrivals[`POST ${retryPath}/now`] = new Promise((done) => (arrive = done));
+  answers[`POST ${retryPath}/now`] = [202, {}];
+  answers[`DELETE ${retryPath}?token=7`] = [200, {}];
+  await click('Try now');
+  await tell();
+  await click('Cancel');
+  expect(sent('DELETE', /retry/)).toEqual([]);
+  arrive();
+  await settle();
+  expect(sent('DELETE', /retry/).length).toBe(1);
 });
 
 test('going on after the finished steps is offered once', async () => {
