@@ -44,10 +44,17 @@ func (m *Manager) keepLeases() {
 	}
 }
 
+// sweep keeps the leases of this node's runs, and queues the runs again whose owner has let its
+// lease end.
 func (m *Manager) sweep() error {
 	now := time.Now()
 	if err := m.purge(now); err != nil {
 		return err
+	}
+	if !m.cfg.Sole {
+		if err := m.releaseOrphans(m.work); err != nil {
+			return err
+		}
 	}
 	return m.update(m.work, Soft, func(tx Tx) error {
 		if err := tx.ExtendLeases(m.owner, At(now.Add(m.cfg.Lease))); err != nil {

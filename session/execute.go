@@ -115,6 +115,9 @@ func (x *execution) work(ctx context.Context) error {
 	if err := x.writer.claimed(); err != nil { // the marker is the fence: it goes before the first request
 		return err
 	}
+	if err := x.heed(ctx, outputs); err != nil {
+		return err
+	}
 	return run.Do(ctx)
 }
 

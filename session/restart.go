@@ -130,6 +130,33 @@ func (x *execution) judge(ctx context.Context) error {
 	return &recovery.Stopped{Failure: failure.NewInterrupted(), Attempt: string(attempt), Output: out}
 }
 
+// heed carries out what an earlier owner decided about its last attempt at the step, and did not
+// live to do: it waits until the next attempt may start, or ends the run as that decision does.
+func (x *execution) heed(ctx context.Context, step int) error {
+	var list []Attempt
+	err := x.m.store.View(ctx, func(tx ReadTx) (err error) { list, err = tx.Attempts(x.run.ID); return err })
+	if err != nil || len(list) == 0 {
+		return err
+	}
+	last := list[len(list)-1]
+	d := last.Decision
+	if d == nil || d.Rule == recovery.RuleCancelled || last.Evidence.Scope.Step != step {
+		return nil // a cancel that ended no run was a shutdown
+	}
+	if d.Verdict == recovery.Stop || d.Verdict == recovery.HandOver {
+		x.attempt = last
+		return &recovery.Stopped{Failure: last.Failure, Decision: *d, Attempt: string(last.ID)}
+	}
+	wait := time.NewTimer(time.Until(d.NextAt))
+	defer wait.Stop()
+	select {
+	case <-wait.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
 // countsOf counts what was published by what it adds up to.
 func countsOf(parts []llm.Part) (c replay.Counts) {
 	for _, p := range parts {

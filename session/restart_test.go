@@ -14,6 +14,7 @@ import (
 	"github.com/reprise-run/reprise/llm"
 	"github.com/reprise-run/reprise/llm/llmtest"
 	"github.com/reprise-run/reprise/llm/replay"
+	"github.com/reprise-run/reprise/recovery"
 	"github.com/reprise-run/reprise/session"
 )
 
@@ -140,6 +141,10 @@ func (t telltale) SealAttempt(id session.AttemptID, s llm.Scope, seal replay.Sea
 	t.note("seal")
 	return t.Tx.SealAttempt(id, s, seal, now)
 }
+func (t telltale) PutDecision(id session.AttemptID, f *failure.Failure, d recovery.Decision) error {
+	t.note("decide")
+	return t.Tx.PutDecision(id, f, d)
+}
 func (t telltale) InsertMessage(m session.Message) (int64, error) {
 	t.note("insert " + string(m.Role))
 	return t.Tx.InsertMessage(m)
@@ -248,6 +253,60 @@ func TestCrashWindows(t *testing.T) {
 			w.sent(c.sent)
 		})
 	}
+}
+
+// What was decided about an attempt holds for whoever goes on after a crash: a failure that stays
+// is not asked again, one that was handed over is left to the second tier, and nothing is sent
+// before the time that the provider asked for. F20, K-010.
+func TestDecisionAcrossCrash(t *testing.T) {
+	limited := &failure.Failure{Class: failure.RateLimited, Retryable: true, Provider: "script", Message: "slow down",
+		NotBefore: time.Now().Add(400 * time.Millisecond)}
+	for name, c := range map[string]struct {
+		first    error
+		attempts int
+		want     failure.Class // of the failed run; unknown: it succeeds
+		sent     int
+	}{
+		"stays":           {&failure.Failure{Class: failure.InvalidRequest, Provider: "script", Message: "no"}, 2, failure.InvalidRequest, 1},
+		"handed over":     {fail(failure.Overloaded).Err, 1, failure.Overloaded, 1},
+		"asks for a wait": {limited, 2, failure.Unknown, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, []llmtest.Step{llmtest.Fail(c.first)}, say("fine"))
+			w.cfg.Policy.Tier1.Attempts = c.attempts
+			run := w.ended(w.dies("decide", 1).RunID)
+			if c.want == failure.Unknown && run.State != session.Succeeded ||
+				c.want != failure.Unknown && (run.State != session.Failed || run.Failure.RetryClass != c.want) {
+				t.Errorf("the run is %s: %+v", run.State, run.Failure)
+			}
+			w.sent(c.sent)
+			if times := w.provider.Times(); len(times) == 2 && times[1].Before(limited.NotBefore) {
+				t.Errorf("asked again %v before the provider's time", limited.NotBefore.Sub(times[1]))
+			}
+			if s := w.session().Schedule; name == "handed over" && (s == nil || s.State != session.ScheduleHeld && s.State != session.ScheduleArmed) {
+				t.Errorf("schedule %+v", s)
+			}
+		})
+	}
+}
+
+// A node that is up takes the runs over whose owner has let its lease end.
+func TestLeaseEnds(t *testing.T) {
+	w := newWorld(t, say("taken over"))
+	w.cfg.Sole, w.cfg.Lease = false, 10*time.Millisecond
+	d := newMortal(w, "open attempt", 1)
+	w.startOn(d, d)
+	first := w.m
+	w.start() // before there is anything to take over
+	r, err := first.Post(t.Context(), session.Act{Actor: "ann"}, w.id, []llm.Part{llm.Text("hi")}, session.Routing{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-d.died
+	if run := w.ended(r.RunID); run.State != session.Succeeded || run.Claims != 2 {
+		t.Errorf("run %+v", run)
+	}
+	first.Close()
 }
 
 // A run that never comes to its end is not started for ever. What the last start has shown is
