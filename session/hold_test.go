@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/reprise-run/reprise/agent"
 	"github.com/reprise-run/reprise/failure"
 	"github.com/reprise-run/reprise/llm"
 	"github.com/reprise-run/reprise/llm/llmtest"
@@ -277,4 +278,71 @@ func TestPostDuringCountdown(t *testing.T) {
 		t.Errorf("%d messages in the request", said)
 	}
 	w.sent(2)
+}
+
+// failing is a store that loses its next full-sync updates.
+type failing struct {
+	session.Store
+	left atomic.Int32
+}
+
+func (f *failing) Update(ctx context.Context, d session.Durability, do func(session.Tx) error) error {
+	if d == session.Full && f.left.Load() > 0 {
+		f.left.Add(-1)
+		return errors.New("the disk is full")
+	}
+	return f.Store.Update(ctx, d, do)
+}
+
+// F84, N62, N63: a start that cannot be stored leaves the schedule as it is, and the next look
+// at it starts the run, once.
+func TestStartThatFails(t *testing.T) {
+	w := tier2(t, 50*time.Millisecond, overloaded, say("after all"))
+	st := &failing{Store: w.store}
+	w.startOn(st, w.log)
+	defer w.m.Close()
+	o := w.watch("")
+	defer o.stop()
+	w.post("hi")
+	s := o.schedule(session.ScheduleArmed)
+	st.left.Store(1)
+	for st.left.Load() > 0 { // each viewer that comes makes it look again
+		if err := w.m.AddViewer(t.Context(), w.id, "tab"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if now := w.session(); now.Schedule != nil && (now.Schedule.Token != s.Token || now.Schedule.State != session.ScheduleArmed) {
+		t.Errorf("%+v", now.Schedule)
+	}
+	for last := w.session(); last.LastRun.State != session.Succeeded; last = w.session() {
+		if err := w.m.AddViewer(t.Context(), w.id, "tab"); err != nil {
+			t.Fatal(err)
+		}
+		o.next()
+	}
+	w.sent(2)
+	w.expect("operator: hi", "reply: after all")
+}
+
+// N64: a retry that ends by an early return, here a tool that the model's last step asks for
+// being the last one allowed, settles like any other: the schedule is that of the new run.
+func TestRetryThatEndsEarly(t *testing.T) {
+	write := &tool{name: "write"}
+	w := tier2(t, time.Millisecond, overloaded, call("first", "write", "c"))
+	w.cfg.Tools, w.cfg.MaxSteps = []agent.Tool{write}, 1
+	w.start()
+	o := w.watch("")
+	defer o.stop()
+	w.post("hi")
+	o.until(func(e session.Event) bool {
+		return e.Type == session.EventRun && e.Run.Trigger == session.TriggerRetry && e.Run.State.Terminal()
+	})
+	s := w.session()
+	if s.State != session.Idle || s.LastRun.State != session.Failed || s.Schedule == nil || s.Schedule.RunID != s.LastRun.ID || s.Schedule.State.Waiting() {
+		t.Errorf("run %+v, schedule %+v", s.LastRun, s.Schedule)
+	}
+	w.sent(2)
+	if write.times() != 1 {
+		t.Errorf("the tool ran %d times", write.times())
+	}
 }

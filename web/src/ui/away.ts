@@ -1,16 +1,18 @@
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import * as api from '../api';
 import { device } from '../device';
 import { needed, notices, type Notice } from '../notices';
 import type { App, Store } from '../store';
 import type { Session } from '../types';
 
-const polled = 30_000;
+const pollEvery = 30_000;
 const overlap = 2000; // two changes may have the same time: what comes again is the same
 
 /** Looks after a page that nobody looks at: what needs the operator is counted in its title, and told. */
 export function useAway(store: Store, app: App): void {
-  const sessions = { ...app.server.sessions, ...usePolled(app) };
+  const polled = usePolled(app);
+  const sessions = useMemo(() => ({ ...app.server.sessions, ...polled }), [app.server.sessions, polled]);
+  const n = useMemo(() => needed(sessions), [sessions]);
   const before = useRef<Record<string, Session> | null>(null);
   const told = useRef(new Set<string>()); // the sessions that were told of since somebody looked
   useEffect(() => {
@@ -19,9 +21,11 @@ export function useAway(store: Store, app: App): void {
     return () => document.removeEventListener('visibilitychange', looked);
   }, []);
   useEffect(() => {
-    const n = needed(sessions);
     const title = document.title.replace(/^\(\d+\) /, '');
-    document.title = n > 0 ? `(${n}) ${title}` : title;
+    const counted = n > 0 ? `(${n}) ${title}` : title;
+    if (counted !== document.title) document.title = counted;
+  }); // whoever sets a title knows nothing of the count
+  useEffect(() => {
     if (!app.server.system) return;
     const news = before.current ? notices(before.current, sessions) : [];
     before.current = sessions;
@@ -31,7 +35,7 @@ export function useAway(store: Store, app: App): void {
       told.current.add(notice.session);
       tell(store, notice);
     }
-  });
+  }, [sessions]);
 }
 
 function tell(store: Store, { title, body, path, session }: Notice): void {
@@ -64,7 +68,7 @@ function usePolled(app: App): Record<string, Session> {
       for (const s of sessions) known[s.id] = s;
       setChanged((was) => ({ ...was, ...Object.fromEntries(sessions.map((s) => [s.id, s])) }));
     };
-    const timer = setInterval(() => void look().catch(() => {}), polled); // asked again in time
+    const timer = setInterval(() => void look().catch(() => {}), pollEvery); // asked again in time
     return () => {
       over = true;
       clearInterval(timer);

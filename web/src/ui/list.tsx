@@ -1,4 +1,4 @@
-import { useState } from 'preact/hooks';
+import { useMemo, useState } from 'preact/hooks';
 import { filters, shows, tally, type Filter } from '../list';
 import type { App, Store } from '../store';
 import { waits } from '../types';
@@ -23,9 +23,9 @@ let chosen: Filter = 'all'; // also when a phone comes back to the list
 
 function List({ store, app }: { store: Store; app: App }) {
   const [filter, setFilter] = useState(chosen);
-  const sessions = ordered(app.server);
+  const sessions = useMemo(() => ordered(app.server), [app.server.sessions]);
   const now = useNow(app.server.clock, sessions.some((s) => s.schedule?.state === 'armed') ? 1000 : 20_000);
-  const counts = tally(sessions);
+  const counts = useMemo(() => tally(sessions), [sessions]);
   const waiting = sessions.filter((s) => waits(s.schedule)).length;
   const shown = sessions.filter((s) => shows(filter, s));
   const current = app.route.name === 'session' ? app.route.id : '';

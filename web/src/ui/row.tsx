@@ -5,13 +5,26 @@ import type { App, Store } from '../store';
 import { ended, waits, type Session } from '../types';
 import { phase, rowState } from '../view';
 import { ago, clockTime, modelName } from '../words';
-import { useLate } from './hooks';
+import { memo, useLate } from './hooks';
 import { Icon } from './icons';
 import { Link } from './link';
 import { Menu, type Item } from './menu';
 
-/** One session in the list: a link, and a menu of what else can be done with it. */
-export function Row({ store, app, session: s, now, current }: { store: Store; app: App; session: Session; now: number; current: boolean }) {
+interface Props {
+  store: Store;
+  app: App;
+  session: Session;
+  now: number;
+  current: boolean;
+}
+
+/** One session in the list: a link, and a menu of what else can be done with it. It is drawn again when it differs, not with every delta. */
+export const Row = memo<Props>(
+  DrawRow,
+  (a, b) => a.session === b.session && a.now === b.now && a.current === b.current && (!a.current || a.app.server.focus === b.app.server.focus),
+);
+
+function DrawRow({ store, app, session: s, now, current }: Props) {
   const state = rowState(s);
   let text = stateWords(s, state, now);
   let icon = state;
