@@ -144,6 +144,8 @@ type Choice struct {
 	Switched, Instead *Former
 	// Skipped lists who was passed over since the last choice.
 	Skipped []Outcome
+	// Waited is how long it took until somebody who cools off could be asked; 0: it was at once.
+	Waited time.Duration
 }
 
 // Former is who is asked no more, and why: the class of a failure, a Skip word, or "recovered".

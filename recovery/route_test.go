@@ -131,6 +131,14 @@ func (s *slow) Next() (llm.Event, error) {
 
 func (s *slow) Close() error { return nil }
 
+// patient adds up how long it waited for who cools off.
+type patient struct {
+	teller
+	waited time.Duration
+}
+
+func (p *patient) Chosen(c recovery.Choice) { p.waited += c.Waited }
+
 // F74: sessions that share a limited key wait together. At the reset one of them tries, the
 // others follow when it is answered, and not all at the same moment.
 func TestAResetIsNoStampede(t *testing.T) {
@@ -140,11 +148,12 @@ func TestAResetIsNoStampede(t *testing.T) {
 		entries := []recovery.Entry{{Provider: "alpha", Model: "large", Keys: []recovery.Key{{Label: "A", Hash: "hash", Provider: c}}}}
 		var wg sync.WaitGroup
 		var failed atomic.Int32
+		var waited atomic.Int64
 		for i := range 12 {
 			wg.Go(func() {
 				ledger := replay.NewMemory()
 				scope := llm.Scope{Session: "ses", Run: "run", Lineage: llm.LineageMain, Generation: ledger.Claim("run")}
-				w := &teller{began: c.began}
+				w := &patient{teller: teller{began: c.began}}
 				plan := recovery.Plan{Policy: recovery.DefaultPolicy(), Trace: w, Jitter: func() float64 { return float64(i) / 12 },
 					Route: &recovery.Route{Entries: func() []recovery.Entry { return entries }, State: state, Person: true}}
 				gate := replay.New(scope, ledger, replay.Operator{Actor: "ann", Message: "msg"})
@@ -152,6 +161,7 @@ func TestAResetIsNoStampede(t *testing.T) {
 					failed.Add(1)
 					t.Errorf("session %d: %v\n%s", i, err, w)
 				}
+				waited.Add(int64(w.waited))
 			})
 		}
 		wg.Wait()
@@ -169,6 +179,9 @@ func TestAResetIsNoStampede(t *testing.T) {
 			if at > 20*time.Second {
 				after[at]++
 			}
+		}
+		if all := time.Duration(waited.Load()); all == 0 || all > 12*(c.times[len(c.times)-1]-20*time.Second) {
+			t.Errorf("%s of waits are told of, with requests at %v", all, c.times)
 		}
 		if len(after) < 8 {
 			t.Errorf("they came together: %v", c.times)

@@ -82,7 +82,7 @@ func (w *way) next(ctx context.Context) (llm.Provider, *llm.Request, *Stopped) {
 		case err != nil:
 			return nil, nil, w.stopped(w.failure(ctx, fmt.Errorf("%w: read what cools off: %w", replay.ErrOurs, err), llm.NeverSent), RuleNoWay)
 		case took || p.forced(w):
-			provider, req := w.choose(p.candidate, now)
+			provider, req := w.choose(p.candidate, now, w.Policy.Tier1.Cap-left)
 			return provider, req, nil
 		case p.ok: // somebody else was first
 			continue
@@ -104,12 +104,12 @@ func (w *way) next(ctx context.Context) (llm.Provider, *llm.Request, *Stopped) {
 }
 
 // choose makes the candidate the one that is asked, and tells of it.
-func (w *way) choose(c candidate, now time.Time) (llm.Provider, *llm.Request) {
+func (w *way) choose(c candidate, now time.Time, waited time.Duration) (llm.Provider, *llm.Request) {
 	r, e := w.route, &w.entries[c.entry]
 	w.cur = c
 	w.drop(c.entry)
 	w.order = slices.Insert(w.order, 0, c.entry)
-	choice := Choice{Candidate: w.name(c.entry, c.key), Skipped: slices.Clone(w.skipped[w.told:])}
+	choice := Choice{Candidate: w.name(c.entry, c.key), Skipped: slices.Clone(w.skipped[w.told:]), Waited: waited}
 	w.told = len(w.skipped)
 	if from := w.before(); from != (Candidate{}) && from != choice.Candidate {
 		choice.Switched = &Former{from, w.reason(from)}

@@ -109,7 +109,7 @@ func (m *Manager) claim(tx Tx) (claimed []Run, err error) {
 		switch {
 		case len(claimed) < room || r.CancelRequested && len(claimed) < claimAtOnce:
 			if r, err = m.claimRun(tx, r); err != nil {
-				return nil, err
+				return nil, fmt.Errorf("claim run %s of session %s: %w", r.ID, r.SessionID, err)
 			}
 			claimed = append(claimed, r)
 		case room < claimAtOnce && m.cfg.OperatorStarts:

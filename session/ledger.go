@@ -49,7 +49,7 @@ func (x *execution) Open(ctx context.Context, o replay.Opening) (string, error) 
 	}
 	x.attempt, x.bill = a, b
 	if err == nil {
-		x.m.tell(func(o Observer) { o.Opened(a) })
+		x.m.tell(func(o Observer) { o.Opened(a, x.choice.Waited) })
 	}
 	return string(a.ID), stale(err)
 }

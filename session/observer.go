@@ -17,8 +17,9 @@ type Observer interface {
 	// Committed: a transaction was stored that began at the given time, on behalf of ctx, with
 	// these lifecycle events.
 	Committed(ctx context.Context, began time.Time, events []Event)
-	// Opened: an attempt was recorded, and its request is about to be sent.
-	Opened(a Attempt)
+	// Opened: an attempt was recorded, and its request is about to be sent. It has waited so long
+	// for somebody who cooled off, besides the wait that the decision before it has set.
+	Opened(a Attempt, waited time.Duration)
 	// Marked: an effect of the attempt is about to become observable, or has happened.
 	Marked(a Attempt, effects replay.Reasons)
 	// Sealed: the attempt has ended, at its cost. It is told again where what was held is

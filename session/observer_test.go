@@ -50,7 +50,7 @@ func (w *witness) Committed(_ context.Context, began time.Time, events []session
 		}
 	}
 }
-func (w *witness) Opened(session.Attempt)                     { w.hear("opened") }
+func (w *witness) Opened(session.Attempt, time.Duration)      { w.hear("opened") }
 func (w *witness) Marked(_ session.Attempt, r replay.Reasons) { w.hear("marked", r.String()) }
 func (w *witness) Sealed(_ session.Attempt, s replay.Seal) {
 	w.hear("sealed", map[bool]string{true: "ok", false: "broken"}[s.OK])

@@ -75,7 +75,7 @@ func (m *Manager) drainOutbox(ctx context.Context) error {
 		}
 		for _, row := range rows {
 			if err := m.log.Publish(ctx, row.SessionID, fmt.Sprintf("outbox-%d", row.Seq), row.Data); err != nil {
-				return fmt.Errorf("publish: %w", err)
+				return fmt.Errorf("publish for session %s: %w", row.SessionID, err)
 			}
 			m.outbox.published = row.Seq
 		}

@@ -99,7 +99,8 @@ func (m *Manager) scheduleLoop() {
 	}
 }
 
-// passTime moves every waiting schedule along and returns when to look again.
+// passTime moves every waiting schedule along and returns when to look again. One that could
+// not be moved holds up no other.
 func (m *Manager) passTime() (again time.Time, err error) {
 	waiting, scenes, err := m.scenes()
 	if err != nil {
@@ -113,14 +114,21 @@ func (m *Manager) passTime() (again time.Time, err error) {
 		if !at.IsZero() && (again.IsZero() || at.Before(again)) {
 			again = at
 		}
+		var err error
 		switch {
 		case start:
 			err = m.dispatchRetry(s)
 		case next.State != s.State || next.NextAt != s.NextAt || next.HoldReason != s.HoldReason:
 			err = m.update(m.accept, Full, func(tx Tx) error { return putSchedule(tx, next, s) })
 		}
-		if err != nil && !errors.Is(err, ErrLost) { // somebody acted on it first
-			return again, fmt.Errorf("session %s: %w", s.SessionID, err)
+		if m.accept.Err() != nil {
+			return again, nil
+		}
+		if err != nil && !errors.Is(err, ErrLost) { // else somebody acted on it first
+			m.cfg.Log.Error("move a schedule along", "session", s.SessionID, "run", s.RunID, "error", err)
+			if at := time.Now().Add(sweepEvery); again.IsZero() || at.Before(again) {
+				again = at
+			}
 		}
 	}
 	return again, nil

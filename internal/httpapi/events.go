@@ -77,7 +77,7 @@ func (h *Handler) stream(w http.ResponseWriter, r *http.Request, watch session.W
 	}
 	gone := r.Context().Err() != nil || out.err != nil
 	if err != nil && !gone && !errors.Is(err, context.Canceled) && !errors.Is(err, session.ErrClosed) {
-		h.o.Log.WarnContext(ctx, "event stream ended", "error", err, "session_id", watch.Session)
+		h.o.Log.WarnContext(ctx, "event stream ended", "error", err, "session", watch.Session)
 	}
 }
 

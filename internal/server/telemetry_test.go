@@ -21,6 +21,7 @@ import (
 
 	"github.com/reprise-run/reprise/internal/client"
 	"github.com/reprise-run/reprise/llm"
+	"github.com/reprise-run/reprise/recovery"
 	"github.com/reprise-run/reprise/session"
 )
 
@@ -203,7 +204,7 @@ func TestMetricsAfterAnIncident(t *testing.T) {
 	}
 	shown := map[session.RunID]bool{}
 	var cost llm.Money
-	for _, a := range in.attempts {
+	for i, a := range in.attempts {
 		outcome := "ok"
 		if a.Failure != nil {
 			outcome = a.Failure.Class.String()
@@ -211,7 +212,7 @@ func TestMetricsAfterAnIncident(t *testing.T) {
 		add(1, "reprise_attempts_total", "outcome", outcome)
 		add(1, "reprise_attempts_total", "model", a.Model)
 		if d := a.Decision; d != nil {
-			if d.Verdict.String() != "stop" {
+			if d.Verdict != recovery.Stop {
 				add(1, "reprise_recoveries_total", "kind", d.Verdict.String())
 			}
 			if d.Eligible && !d.Safe {
@@ -220,7 +221,7 @@ func TestMetricsAfterAnIncident(t *testing.T) {
 				}
 			}
 		}
-		if a.After != "" {
+		if a.After != "" && in.attempts[i-1].Decision.Verdict == recovery.Retry {
 			add(1, "reprise_wait_seconds_count", "kind", "tier1")
 		}
 		if a.MarkedAt != 0 && !shown[a.RunID] {

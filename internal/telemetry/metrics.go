@@ -65,7 +65,7 @@ func (m *metrics) init(version string) {
 	m.attempts = counter("attempts_total", "Attempts that have ended: ok, or the class of their failure.", "provider", "model", "outcome")
 	m.refused = counter("replays_refused_total", "Failures that could pass and are not repeated, as something was or may have been observable.", "reason")
 	m.recoveries = counter("recoveries_total", "Automatic recoveries that were begun, by kind.", "kind")
-	m.waits = histogram("wait_seconds", "Time lost in waits: between attempts (tier1), between runs (tier2), for a free slot (queue).",
+	m.waits = histogram("wait_seconds", "Time lost in waits: between attempts (tier1), between runs (tier2), for a free slot (queue), for a model that cools off (cooling).",
 		[]float64{.1, .5, 1, 2, 5, 10, 30, 60, 300, 900, 3600}, "kind")
 	m.firstDelta = histogram("first_delta_seconds", "Time from a run's queueing to its first output.",
 		[]float64{.05, .1, .25, .5, 1, 2, 4, 8, 15, 30, 60, 120, 300}, "provider")
@@ -98,7 +98,7 @@ func (m *metrics) zero() {
 	}
 	m.recoveries.WithLabelValues("tier2")
 	m.recoveries.WithLabelValues("restart")
-	for _, kind := range []string{"tier1", "tier2", "queue"} {
+	for _, kind := range []string{"tier1", "tier2", "queue", "cooling"} {
 		m.waits.WithLabelValues(kind)
 	}
 	for _, reason := range (^replay.Reasons(0)).List() {

@@ -63,6 +63,7 @@ type run struct {
 	requests int             // that this claim has sent
 	shown    bool            // there was output
 	refused  bool            // a decision has said why it is not repeated
+	ended    bool
 
 	waits    time.Time // since when the next attempt is waited for; zero: it is not
 	waitsFor string    // the class of the failure before
@@ -137,13 +138,16 @@ func (t *Telemetry) Committed(ctx context.Context, began time.Time, events []ses
 	}
 }
 
-// changed takes in a run's new state. A run may be queued more than once, by its row: parked
-// ones and those whose owner has died are not new.
+// changed takes in a run's new state. A run may be told of again that was queued or has ended
+// before: when it is parked, or when its record is completed. Only what this transaction did
+// is new.
 func (t *Telemetry) changed(ctx context.Context, began, now time.Time, r *session.Run) {
 	was := t.runs[r.ID]
 	switch {
 	case r.State.Terminal():
-		t.ended(now, was, r)
+		if r.EndedAt >= session.At(began) && (was == nil || !was.ended) {
+			t.ended(now, was, r)
+		}
 	case r.State == session.Queued && r.Claims == 0 && r.QueuedAt >= session.At(began):
 		if r.Trigger == session.TriggerRetry && !r.Origin.Operator {
 			t.recoveries.WithLabelValues("tier2").Inc()
@@ -168,7 +172,7 @@ func (t *Telemetry) claimed(now time.Time, claim *session.Run) {
 }
 
 // Opened implements session.Observer.
-func (t *Telemetry) Opened(a session.Attempt) {
+func (t *Telemetry) Opened(a session.Attempt, waited time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	r := t.runs[a.RunID]
@@ -182,7 +186,11 @@ func (t *Telemetry) Opened(a session.Attempt) {
 	r.requests++
 	r.attempt, r.opened = a, now
 	t.tracer.opened(r, now)
-	t.rested(r, now)
+	t.rested(r, now.Add(-waited))
+	if waited > 0 {
+		t.waited("cooling", waited)
+		t.tracer.waited(r.spans.step, now, "cooling", "", waited)
+	}
 }
 
 // rested ends a wait between two attempts.
@@ -261,8 +269,7 @@ func (t *Telemetry) decided(now time.Time, a *session.Attempt) {
 		return
 	}
 	t.tracer.decided(r, now, a)
-	switch d.Verdict {
-	case recovery.Retry, recovery.Rotate, recovery.Advance, recovery.Compact:
+	if d.Verdict == recovery.Retry { // the others are carried out at once
 		r.waits, r.waitsFor = now, f.Class.String()
 	}
 }
@@ -299,6 +306,7 @@ func (t *Telemetry) ended(now time.Time, r *run, end *session.Run) {
 			slog.Bool("auto", rec.Auto), slog.String("verb", rec.Verb.String()))
 	}
 	if r != nil {
+		r.ended = true
 		line = append(line, slog.Int("requests", r.requests))
 		t.rested(r, now)
 		t.tracer.ended(r, end)

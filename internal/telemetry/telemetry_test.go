@@ -203,7 +203,7 @@ func (s *story) open(step int) session.Attempt {
 	a := session.Attempt{ID: session.AttemptID(fmt.Sprintf("att_%d", s.n)), RunID: s.run.ID, SessionID: s.run.SessionID,
 		Provider: "claude", Model: "m", Key: "env:KEY", OpenedAt: session.At(time.Now())}
 	a.Evidence.Scope.Step = step
-	s.Opened(a)
+	s.Opened(a, 0)
 	return a
 }
 
@@ -435,6 +435,53 @@ func TestQueuedOnly(t *testing.T) {
 	})
 	if got := w.tree(); got != "regenerate\n" {
 		t.Errorf("the trace is\n%s", got)
+	}
+}
+
+// The record of a run that has ended may be completed: it has not ended twice.
+func TestEndsOnce(t *testing.T) {
+	w := watching(t)
+	s := w.begin(session.Run{ID: "run_1", Trigger: session.TriggerMessage})
+	s.claim()
+	claim := s.run
+	s.run.State, s.run.EndedAt = session.Failed, session.At(time.Now())
+	s.emit()
+	s.emit()
+	s.Left(claim)
+	r := s.run
+	w.Committed(t.Context(), r.EndedAt.Std().Add(time.Second), []session.Event{{Type: session.EventRun, Run: &r}})
+	w.counts(map[string]string{`reprise_runs_total{state="failed",trigger="message"}`: "1"})
+}
+
+// A switch is told on the attempt that follows it, and what it had to wait for apart.
+func TestSwitch(t *testing.T) {
+	w := watching(t)
+	s := w.begin(session.Run{ID: "run_1", Trigger: session.TriggerMessage})
+	s.claim()
+	s.fail(s.open(0), failure.RateLimited, recovery.Decision{Eligible: true, Safe: true, Verdict: recovery.Advance, Rule: recovery.RuleNextModel})
+	a := session.Attempt{ID: "att_2", RunID: "run_1", SessionID: "ses_1", Provider: "local", Model: "n",
+		SwitchedFrom: &recovery.Former{Candidate: recovery.Candidate{Provider: "claude", Model: "m"}, Reason: "rate_limited"}}
+	s.Opened(a, 5*time.Second)
+	s.succeed(a)
+	s.end(session.Succeeded)
+	w.counts(map[string]string{
+		`reprise_recoveries_total{kind="advance"}`:                        "1",
+		`reprise_wait_seconds_count{kind="tier1"}`:                        "0",
+		`reprise_wait_seconds_sum{kind="cooling"}`:                        "5",
+		`reprise_wait_seconds_count{kind="queue"}`:                        "1",
+		`reprise_attempts_total{model="n",outcome="ok",provider="local"}`: "1",
+	})
+	span := w.span("chat n", 0)
+	if span["reprise.switch.from"] != "claude/m" || span["reprise.switch.reason"] != "rate_limited" || span["gen_ai.provider.name"] != "local" {
+		t.Errorf("%v", span)
+	}
+	if got, want := w.tree(), `post
+  run, wait queue
+    step, wait cooling
+      chat m (rate_limited)
+      chat n, first output
+`; got != want {
+		t.Errorf("the trace is\n%s\nwant\n%s", got, want)
 	}
 }
 

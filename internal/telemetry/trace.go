@@ -31,6 +31,8 @@ const (
 	attrAutomatic = attribute.Key("reprise.attempt.automatic")
 	attrProvider  = attribute.Key("reprise.provider")
 	attrKey       = attribute.Key("reprise.key.label")
+	attrFrom      = attribute.Key("reprise.switch.from") // who was asked before
+	attrFromWhy   = attribute.Key("reprise.switch.reason")
 	attrCode      = attribute.Key("reprise.failure.code")
 	attrCost      = attribute.Key("reprise.cost.dollars")
 	attrCostKind  = attribute.Key("reprise.cost.kind") // known, estimated, unknown
@@ -149,6 +151,9 @@ func (t *tracer) opened(r *run, now time.Time) {
 			semconv.GenAIRequestStream(true), semconv.GenAIConversationID(string(r.SessionID)),
 			attrSession.String(string(r.SessionID)), attrRun.String(string(r.ID)), attrStep.Int(s.number),
 			attrAttempt.String(string(a.ID)), attrAutomatic.Bool(a.Automatic), attrProvider.String(a.Provider), attrKey.String(a.Key)))
+	if from := a.SwitchedFrom; from != nil {
+		s.attempt.SetAttributes(attrFrom.String(from.Candidate.String()), attrFromWhy.String(from.Reason))
+	}
 }
 
 // marked notes when an attempt has become observable.
