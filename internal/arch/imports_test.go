@@ -47,7 +47,7 @@ var table = map[string]string{
 	"internal/arch":      "",
 	"internal/httpapi":   "failure llm llm/replay session wire/sse",
 	"internal/client":    "internal/httpapi llm session wire/sse",
-	"internal/telemetry": "llm llm/replay recovery session",
+	"internal/telemetry": "agent llm llm/replay recovery session",
 	"internal/server": "agent catalogue eventlog failure internal/client internal/httpapi internal/telemetry llm llm/replay provider provider/rehearsal " +
 		"recovery session store/sqlite web wire wire/chat wire/gemini wire/messages wire/responses",
 	"bench":       "",

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/reprise-run/reprise/agent"
 	"github.com/reprise-run/reprise/llm"
 	"github.com/reprise-run/reprise/llm/replay"
 	"github.com/reprise-run/reprise/recovery"
@@ -19,19 +20,20 @@ import (
 // metrics are the counters, by the conventions of Prometheus for names and units
 // (https://prometheus.io/docs/practices/naming/).
 type metrics struct {
-	registry   *prometheus.Registry
-	runsEnded  *prometheus.CounterVec   // trigger, state
-	duration   *prometheus.HistogramVec // state
-	attempts   *prometheus.CounterVec   // provider, model, outcome
-	refused    *prometheus.CounterVec   // reason
-	recoveries *prometheus.CounterVec   // kind
-	waits      *prometheus.HistogramVec // kind
-	firstDelta *prometheus.HistogramVec // provider
-	appends    prometheus.Histogram
-	tokens     *prometheus.CounterVec // provider, model, kind
-	cost       *prometheus.CounterVec // provider, model, kind
-	unpriced   prometheus.Counter
-	dropped    prometheus.Counter
+	registry    *prometheus.Registry
+	runsEnded   *prometheus.CounterVec   // trigger, state
+	duration    *prometheus.HistogramVec // state
+	attempts    *prometheus.CounterVec   // provider, model, outcome
+	refused     *prometheus.CounterVec   // reason
+	recoveries  *prometheus.CounterVec   // kind
+	waits       *prometheus.HistogramVec // kind
+	compactions *prometheus.CounterVec   // cause
+	firstDelta  *prometheus.HistogramVec // provider
+	appends     prometheus.Histogram
+	tokens      *prometheus.CounterVec // provider, model, kind
+	cost        *prometheus.CounterVec // provider, model, kind
+	unpriced    prometheus.Counter
+	dropped     prometheus.Counter
 
 	labels [2]map[string]bool // the values that providers and models have as labels
 }
@@ -65,6 +67,7 @@ func (m *metrics) init(version string) {
 	m.attempts = counter("attempts_total", "Attempts that have ended: ok, or the class of their failure.", "provider", "model", "outcome")
 	m.refused = counter("replays_refused_total", "Failures that could pass and are not repeated, as something was or may have been observable.", "reason")
 	m.recoveries = counter("recoveries_total", "Automatic recoveries that were begun, by kind.", "kind")
+	m.compactions = counter("compactions_total", "Conversations that were made shorter, as a model refused them (overflow) or before (threshold).", "cause")
 	m.waits = histogram("wait_seconds", "Time lost in waits: between attempts (tier1), between runs (tier2), for a free slot (queue), for a model that cools off (cooling).",
 		[]float64{.1, .5, 1, 2, 5, 10, 30, 60, 300, 900, 3600}, "kind")
 	m.firstDelta = histogram("first_delta_seconds", "Time from a run's queueing to its first output.",
@@ -98,6 +101,8 @@ func (m *metrics) zero() {
 	}
 	m.recoveries.WithLabelValues("tier2")
 	m.recoveries.WithLabelValues("restart")
+	m.compactions.WithLabelValues(agent.CauseOverflow)
+	m.compactions.WithLabelValues(agent.CauseThreshold)
 	for _, kind := range []string{"tier1", "tier2", "queue", "cooling"} {
 		m.waits.WithLabelValues(kind)
 	}

@@ -19,6 +19,7 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/reprise-run/reprise/llm"
 	"github.com/reprise-run/reprise/llm/replay"
 	"github.com/reprise-run/reprise/recovery"
 	"github.com/reprise-run/reprise/session"
@@ -125,6 +126,13 @@ func (t *Telemetry) Committed(ctx context.Context, began time.Time, events []ses
 			t.changed(ctx, began, now, e.Run)
 		case session.EventAttempt:
 			t.decided(now, e.Attempt)
+		case session.EventMessage:
+			if c := e.Message.Compaction; c != nil {
+				t.compactions.WithLabelValues(c.Cause).Inc()
+				if r := t.runs[e.Message.RunID]; r != nil {
+					t.tracer.compacted(r, now, c)
+				}
+			}
 		case session.EventToolCall:
 			if r := t.runs[e.ToolCall.RunID]; r != nil {
 				t.tracer.tool(r, now, e.ToolCall)
@@ -214,7 +222,7 @@ func (t *Telemetry) Marked(a session.Attempt, _ replay.Reasons) {
 	}
 	now := time.Now()
 	t.tracer.marked(r, now)
-	if !r.shown {
+	if !r.shown && a.Evidence.Scope.Lineage == llm.LineageMain { // nobody sees what a side call says
 		r.shown = true
 		t.firstDelta.WithLabelValues(t.label(providers, a.Provider)).Observe(now.Sub(r.QueuedAt.Std()).Seconds())
 	}
@@ -280,6 +288,9 @@ func (t *Telemetry) finished(now time.Time, a *session.Attempt, outcome string) 
 	t.attempts.WithLabelValues(provider, model, outcome).Inc()
 	t.used(provider, model, a.Usage)
 	t.paid(provider, model, a.Cost)
+	if !t.log.Enabled(context.Background(), slog.LevelDebug) {
+		return
+	}
 	t.log.LogAttrs(context.Background(), slog.LevelDebug, "attempt ended", append(t.about(a.SessionID, a.RunID),
 		slog.String("attempt", string(a.ID)), slog.Int("step", a.Evidence.Scope.Step), slog.Bool("automatic", a.Automatic),
 		slog.String("provider", a.Provider), slog.String("model", a.Model), slog.String("outcome", outcome),

@@ -202,7 +202,7 @@ func (s *story) open(step int) session.Attempt {
 	s.n++
 	a := session.Attempt{ID: session.AttemptID(fmt.Sprintf("att_%d", s.n)), RunID: s.run.ID, SessionID: s.run.SessionID,
 		Provider: "claude", Model: "m", Key: "env:KEY", OpenedAt: session.At(time.Now())}
-	a.Evidence.Scope.Step = step
+	a.Evidence.Scope.Step, a.Evidence.Scope.Lineage = step, llm.LineageMain
 	s.Opened(a, 0)
 	return a
 }
@@ -482,6 +482,43 @@ func TestSwitch(t *testing.T) {
       chat n, first output
 `; got != want {
 		t.Errorf("the trace is\n%s\nwant\n%s", got, want)
+	}
+}
+
+// A summary is asked for in a side call: it is an attempt, and nobody's first output.
+func TestCompaction(t *testing.T) {
+	w := watching(t)
+	s := w.begin(session.Run{ID: "run_1", Trigger: session.TriggerMessage})
+	s.claim()
+	s.fail(s.open(0), failure.ContextOverflow, recovery.Decision{Eligible: true, Safe: true, Verdict: recovery.Compact, Rule: recovery.RuleCompactOnce})
+	side := session.Attempt{ID: "att_s", RunID: "run_1", SessionID: "ses_1", Provider: "claude", Model: "m"}
+	side.Evidence.Scope.Lineage = "compaction_overflow"
+	s.Opened(side, 0)
+	s.succeed(side)
+	w.counts(map[string]string{`reprise_first_delta_seconds_count{provider="claude"}`: ""})
+	s.tell(session.Event{Type: session.EventMessage, Message: &session.Message{RunID: "run_1", Role: session.RoleNotice,
+		Compaction: &session.Compaction{Cause: "overflow", Summary: secret, Before: 900, After: 100}}})
+	s.succeed(s.open(0))
+	s.end(session.Succeeded)
+	w.counts(map[string]string{
+		`reprise_first_delta_seconds_count{provider="claude"}`:             "1",
+		`reprise_compactions_total{cause="overflow"}`:                      "1",
+		`reprise_compactions_total{cause="threshold"}`:                     "0",
+		`reprise_recoveries_total{kind="compact"}`:                         "1",
+		`reprise_wait_seconds_count{kind="tier1"}`:                         "0",
+		`reprise_attempts_total{model="m",outcome="ok",provider="claude"}`: "2",
+	})
+	if got, want := w.tree(), `post
+  run, wait queue, compacted
+    step
+      chat m (context_overflow)
+      chat m, first output
+      chat m, first output
+`; got != want {
+		t.Errorf("the trace is\n%s\nwant\n%s", got, want)
+	}
+	if got := w.span("chat m", 1)["reprise.lineage"]; got != "compaction_overflow" {
+		t.Errorf("the side call is of %v", got)
 	}
 }
 

@@ -29,6 +29,7 @@ const (
 	attrStep      = attribute.Key("reprise.step")
 	attrAttempt   = attribute.Key("reprise.attempt.id")
 	attrAutomatic = attribute.Key("reprise.attempt.automatic")
+	attrLineage   = attribute.Key("reprise.lineage") // main, or the side call that it is
 	attrProvider  = attribute.Key("reprise.provider")
 	attrKey       = attribute.Key("reprise.key.label")
 	attrFrom      = attribute.Key("reprise.switch.from") // who was asked before
@@ -41,6 +42,9 @@ const (
 	attrEvidence  = attribute.Key("reprise.decision.evidence")
 	attrVerdict   = attribute.Key("reprise.decision.verdict")
 	attrRule      = attribute.Key("reprise.decision.rule")
+	attrCause     = attribute.Key("reprise.compaction.cause")
+	attrBefore    = attribute.Key("reprise.compaction.before") // tokens, estimated
+	attrAfter     = attribute.Key("reprise.compaction.after")
 	attrWait      = attribute.Key("reprise.wait.kind")
 	attrReason    = attribute.Key("reprise.wait.reason")
 	attrSeconds   = attribute.Key("reprise.wait.seconds")
@@ -150,7 +154,8 @@ func (t *tracer) opened(r *run, now time.Time) {
 			semconv.GenAIOperationNameChat, semconv.GenAIProviderNameKey.String(provider), semconv.GenAIRequestModel(a.Model),
 			semconv.GenAIRequestStream(true), semconv.GenAIConversationID(string(r.SessionID)),
 			attrSession.String(string(r.SessionID)), attrRun.String(string(r.ID)), attrStep.Int(s.number),
-			attrAttempt.String(string(a.ID)), attrAutomatic.Bool(a.Automatic), attrProvider.String(a.Provider), attrKey.String(a.Key)))
+			attrAttempt.String(string(a.ID)), attrAutomatic.Bool(a.Automatic),
+			attrLineage.String(a.Evidence.Scope.Lineage), attrProvider.String(a.Provider), attrKey.String(a.Key)))
 	if from := a.SwitchedFrom; from != nil {
 		s.attempt.SetAttributes(attrFrom.String(from.Candidate.String()), attrFromWhy.String(from.Reason))
 	}
@@ -220,6 +225,12 @@ func usage(u *llm.Usage) []attribute.KeyValue {
 func (t *tracer) waited(s trace.Span, now time.Time, kind, reason string, d time.Duration) {
 	s.AddEvent("wait", trace.WithTimestamp(now), trace.WithAttributes(
 		attrWait.String(kind), attrReason.String(reason), attrSeconds.Float64(max(d, 0).Seconds())))
+}
+
+// compacted notes that the conversation was made shorter, and by how many tokens.
+func (t *tracer) compacted(r *run, now time.Time, c *session.Compaction) {
+	r.spans.run.AddEvent("compacted", trace.WithTimestamp(now), trace.WithAttributes(
+		attrCause.String(c.Cause), attrBefore.Int64(c.Before), attrAfter.Int64(c.After)))
 }
 
 // maxName bounds a tool's name in bytes: a model may invent one.
