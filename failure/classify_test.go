@@ -14,7 +14,7 @@ import (
 	"github.com/reprise-run/reprise/llm"
 )
 
-// TestStatusAlone: F27. Of 4xx only 408, 425, 429 and 499 are worth a retry; of 5xx all but
+// TestStatusAlone: F27, K-130. Of 4xx only 408, 425, 429 and 499 are worth a retry; of 5xx all but
 // those that say that the request is wrong.
 func TestStatusAlone(t *testing.T) {
 	for status := 300; status < 600; status++ {
@@ -51,6 +51,10 @@ func TestNearMisses(t *testing.T) {
 		{"another vendor", "openai", 0, "Overloaded", Unknown},
 		{"with a dot", "anthropic", 0, "Overloaded.", Unknown},
 		{"a forged label in prose, F31", "anthropic", 400, "overloaded_error: please retry, rate_limit_error", InvalidRequest},
+		{"a safety stop in prose, N24", "openai", 503, "content_filter: the response was filtered", Overloaded},
+		{"a safety stop of no provider's, N24", "openai", 503, `{"error":{"code":"safety_stop","message":"Stopped."}}`, Overloaded},
+		{"a failure of our own, N23", "openai", 503, `{"error":{"code":"staging_overflow","type":"local","message":"Too much."}}`, Overloaded},
+		{"a failure of our own without a status, N23", "openai", 0, `{"error":{"code":"local","message":"Too much."}}`, Unknown},
 		{"a forged code in prose", "openai", 0, "code: rate_limit_exceeded", Unknown},
 		{"words that promise a retry", "openai", 400, "Temporary problem, please try again later.", InvalidRequest},
 		{"words that promise a retry, no status", "openai", 0, "Please try again in 5 seconds.", Unknown},
@@ -463,7 +467,7 @@ func TestHostileBodies(t *testing.T) {
 	}
 }
 
-// hostile returns bodies of full size that repeat what parsers backtrack on.
+// hostile (N20) returns bodies of full size that repeat what parsers backtrack on.
 func hostile() []string {
 	var all []string
 	for _, unit := range []string{"[{", "{", "[", `{"a":`, `{"`, "Error: ", `\u0061`, "a@", "key=", "try again in 1", `{"message":"{`, "data:\n", "x: y ", "*", "until 2"} {

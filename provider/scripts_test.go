@@ -62,7 +62,7 @@ func transcript(t *testing.T, p *Provider, model string) (kinds []string, end er
 
 // TestScripts plays every script of one take that a provider can fail by through every
 // codec, and pins what came of it: the events, and the facts of the failure (F24, F26, F88, N01,
-// N04-N08, N10, N11, N71): what came before a failure is delivered before it.
+// N04-N08, N10, N11, N71, F96): what came before a failure is delivered before it.
 func TestScripts(t *testing.T) {
 	for _, c := range codecs {
 		var all bytes.Buffer

@@ -64,7 +64,7 @@ func TestOneReply(t *testing.T) {
 	}
 }
 
-// K-090, K-099: a failure before any content costs one more request and leaves one reply.
+// K-090, K-099, F94: a failure before any content costs one more request and leaves one reply.
 func TestBlipBeforeContent(t *testing.T) {
 	w := newWorld(t, []llmtest.Step{fail(failure.Overloaded)}, say("hello")).start()
 	run := w.ask("hi")
@@ -102,7 +102,7 @@ func TestIncident(t *testing.T) {
 	w.start()
 	w.expect("operator: hi", "reply: partial answer (server_error)")
 	w.sent(1)
-	// N12: the next prompt's context leaves the partial reply out and is valid.
+	// N12, F89: the next prompt's context leaves the partial reply out and is valid.
 	w.ask("again")
 	last := w.provider.Requests()[1]
 	if len(last.Messages) != 2 || last.Messages[0].Role != llm.RoleUser || last.Messages[1].Role != llm.RoleUser {

@@ -42,7 +42,7 @@ func (o *observer) schedule(state session.ScheduleState) session.Schedule {
 
 var overloaded = []llmtest.Step{fail(failure.Overloaded)}
 
-// K-081, K-110, K-118, K-125, f2 of the page: failed runs are repeated by themselves while
+// K-081, K-110, K-118, K-125, F84, N64, f2 of the page: failed runs are repeated by themselves while
 // somebody watches, on the path of the click, until one succeeds.
 func TestSecondTier(t *testing.T) {
 	w := tier2(t, 2*time.Millisecond, overloaded, overloaded, overloaded, say("at last")).start()
@@ -141,7 +141,7 @@ func TestCancelWait(t *testing.T) {
 	w.sent(1)
 }
 
-// K-126, f37 of the page: a new message or a regenerate retires the schedule; one run starts.
+// K-126, N63, f37 of the page: a new message or a regenerate retires the schedule; one run starts.
 // After another model or the archive it stays, cancelled. The failed run says what ended the wait.
 func TestRetire(t *testing.T) {
 	for name, act := range map[string]func(w *world, r session.Receipt) error{

@@ -111,7 +111,7 @@ func (r ran) id(t *testing.T, kind string) string {
 	return ""
 }
 
-// The exit codes of UX c.14, and N77: a partial reply and its error are both delivered.
+// F92: the exit codes of UX c.14, and N77: a partial reply and its error are both delivered.
 func TestExitCodes(t *testing.T) {
 	h := newHome(t, "REPRISE_RECOVERY_TIER1_BASE=1ms")
 	off := newHome(t, "REPRISE_RECOVERY_TIER1_BASE=1ms", "REPRISE_RECOVERY_TIER2_MODE=off")

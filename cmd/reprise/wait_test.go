@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// With --wait a run that failed is followed through the second tier: to its reply, to the limit
+// F85: with --wait a run that failed is followed through the second tier: to its reply, to the limit
 // of tries, or until somebody ends the wait.
 func TestRunWaits(t *testing.T) {
 	for _, how := range []string{"alone", "with a server"} {

@@ -93,6 +93,7 @@ func TestLayersUniteMaps(t *testing.T) {
 	}
 }
 
+// F46: what is allowed is what a value says, not that its key is there.
 func TestValues(t *testing.T) {
 	c := load(t, sourcesOf(t, `
 providers:

@@ -495,7 +495,7 @@ type appendFunc func([]llm.Event)
 
 func (f appendFunc) Append(_ context.Context, e []llm.Event) error { f(e); return nil }
 
-// F48, N21: what is published is what the event said when it came, raw bytes included.
+// F48, F58, N21: what is published is what the event said when it came, raw bytes included.
 func TestRawBytesAreKept(t *testing.T) {
 	w := newWorld()
 	buf := []byte("one")

@@ -67,7 +67,7 @@ describe('output', () => {
     expect(streamed(s)).toBe('kept');
   });
 
-  test('calls, thinking and cuts fold by part', () => {
+  test('K-141: calls, thinking and cuts fold by part', () => {
     const s = play(
       snapshot(),
       output(1, [

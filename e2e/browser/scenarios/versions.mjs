@@ -26,7 +26,7 @@ const again = async (page, start) => {
 };
 
 export const scenarios = {
-  async 'f26: regenerate writes a new version and keeps the old one readable'(on) {
+  async 'f26, K-080: regenerate writes a new version and keeps the old one readable'(on) {
     const { page } = on;
     await on.ask('twice', 'Once more');
     await complete(page);
