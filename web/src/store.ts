@@ -1,53 +1,20 @@
 import * as api from './api';
 import { ApiError, newKey } from './api';
-import { empty, lacksHistory, reduce, withHistory, withSchedule, type State } from './state';
-import { EventStream, type Link } from './stream';
-import { ended, type Message, type ModelList, type Preview, type Schedule, type ServerEvent, type Session } from './types';
+import { nothingYet, routeOf, type App, type Ask, type Dialog } from './app';
+import { lacksHistory, reduce, withHistory, withSchedule } from './state';
+import { EventStream } from './stream';
+import { ended, type Message, type Preview, type Schedule, type ServerEvent, type Session } from './types';
 import { count } from './words';
 
 // The page's one store: the server's state as it was told, and what only the page knows. It
 // repaints at most thirty times a second, however many events arrive.
 
-export type Route = { name: 'home' | 'new' | 'waiting' | 'archived' | 'settings' } | ({ name: 'session'; id: string } & Shown);
-
-/** The reply of which an earlier version is shown. */
-export interface Shown {
-  version: number; // from 1; 0: every reply is the current one
-  of: string; // the operator message; empty: the last that has versions
-}
-
-/** What is asked, or shown, before the rest of the page. */
-export type Dialog =
-  | { kind: 'ask'; message: Message; preview: Preview; retry: boolean; moved: boolean } // retry: the bar was pressed; moved: the list is another than before
-  | { kind: 'versions' | 'compare'; message: string; version: number }
-  | { kind: 'effects' | 'limit' }
-  | { kind: 'keys' };
-
-export type Ask = Extract<Dialog, { kind: 'ask' }>;
-
-export interface App {
-  server: State;
-  route: Route;
-  link: Link;
-  models: ModelList | null;
-  stopping: Record<string, boolean>; // runs that this page asked to stop, until the server confirms
-  starting: string; // the schedule, as session/token, whose start this page asked for
-  error: string; // of the last act that was refused or not delivered
-  said: string; // of the last act that went through, for those who do not see it
-  receipt: { run: string; superseded: number } | null; // of the last regenerate
-  dialog: Dialog | null;
-  drawer: string; // the run whose attempts are shown; empty: closed
-}
-
-const screens = ['new', 'waiting', 'archived', 'settings'] as const;
+export type { App, Ask, Dialog };
 
 const paint = 1000 / 30;
 
 export class Store {
-  app: App = {
-    server: empty, route: { name: 'home' }, link: { kind: 'connecting' }, models: null,
-    stopping: {}, starting: '', error: '', said: '', receipt: null, dialog: null, drawer: '',
-  };
+  app: App = nothingYet;
   #listeners = new Set<() => void>();
   #stream: EventStream;
   #due = 0;
@@ -135,13 +102,7 @@ export class Store {
   }
 
   #arrive(): void {
-    const id = /^\/s\/([^/]+)$/.exec(location.pathname)?.[1];
-    const page = location.pathname.slice(1);
-    const query = new URLSearchParams(location.search);
-    const version = Math.max(0, Math.floor(Number(query.get('v')) || 0));
-    const route: Route = id
-      ? { name: 'session', id: decodeURIComponent(id), version, of: query.get('m') ?? '' }
-      : { name: screens.find((s) => s === page) ?? 'home' };
+    const route = routeOf(location.pathname, location.search);
     this.#set({ route, error: '', said: '', receipt: null, dialog: null, drawer: '' });
     this.#stream.follow(route.name === 'session' ? route.id : '');
   }

@@ -182,6 +182,103 @@ test('effects are listed before a regenerate, and an unknown one must be ticked'
   expect(sent('POST', /regenerate$/).at(-1)!.body).toEqual({ revision: 9, confirm_effects: true });
 });
 
+const told = () => {
+  answers['GET /api/v1/sessions/ses_1/messages?superseded=true'] = [200, { messages: [message(), reply('the first', { superseded_by: 'run_2', superseded_at: 5 }), newer] }];
+  answers['GET /api/v1/sessions/ses_1/runs'] = [200, { runs: [run({ state: 'succeeded' }), run({ id: 'run_2', state: 'succeeded', trigger: 'regenerate' })] }];
+};
+const newer = reply('the second', { id: 'msg_3', position: 3, run_id: 'run_2' });
+
+test('what was superseded before the page came is a version of the reply', async () => {
+  told();
+  await open(snapshot({ messages: [message(), newer], session: session({ last_run: run({ id: 'run_2', state: 'succeeded', trigger: 'regenerate' }) }) }));
+  await screen.findByRole('button', { name: 'Version 2 of 2' });
+  await click('Previous version');
+  await tell();
+  expect(screen.getByText('the first')).toBeTruthy();
+  expect(screen.queryByText('the second')).toBeNull();
+  expect(screen.getByRole('region', { name: 'Version 1' }).textContent).toMatch(/by regenerate · read only/);
+  expect(location.search).toBe('?v=1&m=msg_1');
+  expect(screen.getByRole('status').textContent).toBe('Version 1 of 2, superseded');
+  answers['POST /api/v1/sessions/ses_1/messages'] = [202, {}];
+  await act(async () => void fireEvent.input(screen.getByLabelText('Message'), { target: { value: 'Next' } }));
+  await click('Send');
+  await tell();
+  expect(screen.getByText('the second')).toBeTruthy();
+  expect(location.search).toBe('');
+});
+
+test('a question is brought up to date with the session, and says so', async () => {
+  const at = '/api/v1/sessions/ses_1/messages/msg_1/regenerate';
+  const both = [message(), reply('one'), message({ id: 'msg_3', position: 3 })];
+  await open(snapshot({ messages: both }), event('run', { run: run({ state: 'succeeded' }) }));
+  answers[`GET ${at}`] = [200, preview({ revision: store.session()!.revision, later: 1, superseded: 2 })];
+  await click('Regenerate');
+  const dialog = within(await screen.findByRole('dialog'));
+  expect(dialog.getByText('1 reply · 1 later message of yours')).toBeTruthy();
+  expect(dialog.queryByText(/The session has changed/)).toBeNull();
+  const next = event('message', { message: message({ id: 'msg_4', position: 4 }) });
+  answers[`GET ${at}`] = [200, preview({ revision: next.revision, later: 2, superseded: 3 })];
+  await tell(next);
+  await act(settle);
+  await tell();
+  expect(dialog.getByText('1 reply · 2 later messages of yours')).toBeTruthy();
+  expect(dialog.getByText(/The session has changed/)).toBeTruthy();
+  // What the session became between the question and the answer is asked about again.
+  answers[`POST ${at}`] = [409, { error: { code: 'stale_revision', message: 'x' } }];
+  answers[`GET ${at}`] = [200, preview({ revision: next.revision! + 1, later: 2, superseded: 3, effects: [effect()] })];
+  await act(async () => void fireEvent.click(dialog.getByRole('button', { name: 'Regenerate' })));
+  await act(settle);
+  await tell();
+  expect(dialog.getByText('send_mail')).toBeTruthy();
+  answers[`POST ${at}`] = [202, { message_id: 'msg_1', run_id: 'run_2', state: 'queued', superseded: 3 }];
+  await act(async () => void fireEvent.click(dialog.getByRole('button', { name: 'Regenerate' })));
+  await act(settle);
+  await tell(event('run', { run: run({ id: 'run_2', state: 'queued', trigger: 'regenerate' }) }));
+  expect(screen.queryByRole('dialog')).toBeNull();
+  expect(sent('POST', /regenerate$/).map((c) => c.body)).toEqual([
+    { revision: next.revision, confirm_effects: false },
+    { revision: next.revision! + 1, confirm_effects: true },
+  ]);
+  expect(screen.getByText('Superseded 3 messages, kept readable.')).toBeTruthy();
+});
+
+test('an effect whose outcome nobody knows is settled before the run goes on', async () => {
+  const recovery = { ...shown, evidence: ['tool_started'], choices: ['regenerate', 'resume', 'keep'] };
+  const cut = { session_id: 'ses_1', run_id: 'run_1', step: 0, call_id: 'c', name: 'send_mail', arguments: '{"to":"team"}', state: 'unknown', effect: true, started_at: 1 };
+  await open(
+    snapshot({ messages: [message(), reply('a step', { failure, recovery })], tool_calls: [cut] }),
+    event('run', { run: run({ state: 'failed', failure, recovery, steps: 1 }) }),
+  );
+  expect(screen.getByText('Not repeated by itself: send_mail may have run, its outcome is unknown.')).toBeTruthy();
+  await click('Review effects');
+  const dialog = within(await screen.findByRole('dialog'));
+  const go = dialog.getByRole('button', { name: 'Go on after the last step' }) as HTMLButtonElement;
+  expect(go.disabled).toBe(true);
+  answers['POST /api/v1/sessions/ses_1/tool-calls/c/resolve'] = [200, {}];
+  await act(async () => void fireEvent.click(dialog.getByRole('button', { name: 'It was done' })));
+  expect(sent('POST', /resolve$/)[0]!.body).toEqual({ action: 'mark_done' });
+  await tell(event('tool_call', { tool_call: { ...cut, state: 'ended' } }));
+  expect(go.disabled).toBe(false);
+  answers['POST /api/v1/sessions/ses_1/runs/run_1/resume'] = [202, {}];
+  await act(async () => void fireEvent.click(go));
+  expect(sent('POST', /resume$/).length).toBe(1);
+});
+
+test('the limit of the session is raised where it stopped a run', async () => {
+  const ours: Failure = { retryable: false, retry_class: 'spend_limit_exceeded', message: 'The session has a limit of $5.00.', code: 'session_limit' };
+  const recovery = { ...retried, auto: false, reason: 'not_eligible' };
+  await open(
+    snapshot({ messages: [message(), reply('', { parts: [], failure: ours, recovery })] }),
+    event('run', { run: run({ state: 'failed', failure: ours, recovery }) }),
+  );
+  await click('Raise limit');
+  const dialog = within(await screen.findByRole('dialog'));
+  answers['PATCH /api/v1/sessions/ses_1'] = [200, {}];
+  await act(async () => void fireEvent.input(dialog.getByRole('textbox'), { target: { value: '7.5' } }));
+  await act(async () => void fireEvent.click(dialog.getByRole('button', { name: 'Set the limit' })));
+  expect(sent('PATCH', /ses_1$/)[0]!.body).toEqual({ settings: { spend_limit: 7_500_000_000 } });
+});
+
 test('the queue is edited, emptied and reordered', async () => {
   const pending = [1, 2].map((n) => ({ message_id: `msg_${n}0`, run_id: `run_${n}0`, session_id: 'ses_1', rank: n, parts: [{ kind: 'text', text: `later ${n}` }], actor: 'o', created_at: 1 }));
   await open(snapshot({ pending }), event('run', { run: run() }));

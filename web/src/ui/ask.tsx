@@ -18,7 +18,7 @@ export function AskDialog({ store, ask, revision }: { store: Store; ask: Ask; re
   }, [revision, p.revision]);
   const verb = retry ? 'Retry' : 'Regenerate';
   return (
-    <Dialog store={store} class="ask" title={`${verb} from “${excerpt(textOf(ask.message.parts))}”?`} describedBy="ask-body" closes={false}>
+    <Dialog onClose={() => store.closeDialog()} class="ask" title={`${verb} from “${excerpt(textOf(ask.message.parts))}”?`} describedBy="ask-body" closes={false}>
       {ask.moved && (
         <p class="ask-moved" role="status">
           The session has changed meanwhile. This is what it would be now.

@@ -18,7 +18,7 @@ export function Compare({ store, turn, version }: { store: Store; turn: Turn; ve
   const gone = words(pieces, 'gone');
   const fresh = words(pieces, 'new');
   return (
-    <Dialog store={store} title={`Version ${version} and version ${all}, the current one`} class="compare" describedBy="compare-sum">
+    <Dialog onClose={() => store.closeDialog()} title={`Version ${version} and version ${all}, the current one`} class="compare" describedBy="compare-sum">
       <p class="soft" id="compare-sum">
         {gone + fresh === 0 ? 'The words are the same.' : `${count(gone, 'word')} gone, ${count(fresh, 'word')} new.`}
       </p>

@@ -1,21 +1,20 @@
 import type { ComponentChildren } from 'preact';
 import { useLayoutEffect, useRef } from 'preact/hooks';
-import type { Store } from '../store';
 import { Icon } from './icons';
 
 let opener: HTMLElement | null = null;
 
 interface Props {
-  store: Store;
   title: string;
   class: string;
   describedBy?: string;
   closes?: boolean; // offers a button that does nothing but close
+  onClose: () => void;
   children: ComponentChildren;
 }
 
 /** A modal dialog. The focus goes to what asks for it, and back to where it was. */
-export function Dialog({ store, title, describedBy, closes = true, children, ...rest }: Props) {
+export function Dialog({ title, describedBy, closes = true, onClose, children, ...rest }: Props) {
   const dialog = useRef<HTMLDialogElement>(null);
   useLayoutEffect(() => {
     const active = document.activeElement;
@@ -25,7 +24,7 @@ export function Dialog({ store, title, describedBy, closes = true, children, ...
     return () => queueMicrotask(() => !document.querySelector('dialog[open]') && opener?.isConnected && opener.focus());
   }, []);
   return (
-    <dialog ref={dialog} class={`dialog ${rest.class}`} aria-labelledby="dialog-title" aria-describedby={describedBy} onClose={() => store.closeDialog()}>
+    <dialog ref={dialog} class={`dialog ${rest.class}`} aria-labelledby="dialog-title" aria-describedby={describedBy} onClose={onClose}>
       <header class="dialog-head">
         <h2 id="dialog-title">{title}</h2>
         {closes && (

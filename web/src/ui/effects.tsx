@@ -18,7 +18,7 @@ export function Effects({ store, app }: { store: Store; app: App }) {
   const message = app.server.focus?.messages.find((m) => m.id === run?.message_id);
   const resumable = run?.recovery?.choices?.includes('resume') ?? false;
   return (
-    <Dialog store={store} title="Effects of this run" class="wide" describedBy="effects-sum">
+    <Dialog onClose={() => store.closeDialog()} title="Effects of this run" class="wide" describedBy="effects-sum">
       <p id="effects-sum">
         {calls.length === 0
           ? 'No tool of this run is known to have changed anything.'

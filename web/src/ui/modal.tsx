@@ -1,5 +1,5 @@
 import type { ComponentChildren } from 'preact';
-import { useLayoutEffect, useRef } from 'preact/hooks';
+import { Dialog } from './dialog';
 
 interface Props {
   title: string;
@@ -10,26 +10,16 @@ interface Props {
   children: ComponentChildren;
 }
 
-let made = 0;
-
-/** A small question in front of the page. The focus comes back to what opened it. */
+/** A small question in front of the page. */
 export function Modal({ title, done, ready = true, onDone, onClose, children }: Props) {
-  const dialog = useRef<HTMLDialogElement>(null);
-  const id = useRef(`modal-${++made}`);
-  useLayoutEffect(() => {
-    const opener = document.activeElement as HTMLElement | null;
-    dialog.current!.showModal();
-    return () => queueMicrotask(() => opener?.isConnected && opener.focus());
-  }, []);
   return (
-    <dialog class="ask" ref={dialog} aria-labelledby={id.current} onClose={onClose}>
+    <Dialog title={title} class="ask" closes={false} onClose={onClose}>
       <form
         onSubmit={(e) => {
           e.preventDefault();
           if (ready) onDone();
         }}
       >
-        <h2 id={id.current}>{title}</h2>
         {children}
         <div class="ask-actions">
           <button type="button" class="button" onClick={onClose}>
@@ -40,6 +30,6 @@ export function Modal({ title, done, ready = true, onDone, onClose, children }: 
           </button>
         </div>
       </form>
-    </dialog>
+    </Dialog>
   );
 }

@@ -96,7 +96,7 @@ export function Versions({ store, app, turn, version, now }: Props & { app: App 
   const entries = [...turn.versions.map((v) => ({ run: v.run, rows: v.rows, old: v as Version | null })), { run: current, rows: turn.rows, old: null }];
   const text = currentText(turn);
   return (
-    <Dialog store={store} title="Versions" class="wide">
+    <Dialog onClose={() => store.closeDialog()} title="Versions" class="wide">
       <p class="soft">Of the reply to “{excerpt(textOf(turn.operator?.parts))}”</p>
       <ol class="version-list">
         {entries.map(({ run, rows, old }, i) => {

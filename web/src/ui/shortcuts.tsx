@@ -22,7 +22,7 @@ const keys: [string[], string, boolean][] = [
 export function Shortcuts({ store }: { store: Store }) {
   const { letters } = useDevice();
   return (
-    <Dialog store={store} title="Keys" class="keys">
+    <Dialog onClose={() => store.closeDialog()} title="Keys" class="keys">
       <dl class="key-list">
         {keys.map(([names, does, letter]) => (
           <div key={does} class={letter && !letters ? 'off' : ''}>
