@@ -115,7 +115,7 @@ func (m *Manager) Post(ctx context.Context, q Act, id ID, parts []llm.Part, to R
 			s.Title = title(parts)
 		}
 		if sch := s.Schedule; sch != nil && sch.State.Waiting() {
-			if err := noteEnd(tx, sch.RunID, EndedByMessage); err != nil {
+			if _, err := endWait(tx, *sch, EndedByMessage); err != nil {
 				return Receipt{}, err
 			}
 		}

@@ -49,28 +49,20 @@ func retire(tx Tx, id ID) error {
 	return emit(tx, id, Event{Type: EventSchedule})
 }
 
-// endWait cancels what a schedule waits for, and keeps the reason: in the schedule that is
-// left, which the next message removes, and with the failed run, whose record stays.
+// endWait cancels what a schedule waits for, and keeps the reason: in the schedule, which the
+// next message removes, and with the failed run, whose record stays.
 func endWait(tx Tx, was Schedule, reason string) (Schedule, error) {
-	if err := noteEnd(tx, was.RunID, reason); err != nil {
+	run, err := tx.Run(was.RunID)
+	if err != nil {
+		return was, err
+	}
+	run.Recovery.Cancelled = reason
+	if err := tx.PutRun(run, run.State, run.Generation); err != nil {
 		return was, err
 	}
 	now := was
 	now.State, now.Reason, now.HoldReason, now.UpdatedAt = ScheduleCancelled, reason, "", At(time.Now())
 	return now, putSchedule(tx, now, was)
-}
-
-// noteEnd writes into a failed run's record what ended the wait for its repetition.
-func noteEnd(tx Tx, id RunID, reason string) error {
-	run, err := tx.Run(id)
-	if err != nil {
-		return err
-	}
-	run.Recovery.Cancelled = reason
-	if err := tx.PutRun(run, run.State, run.Generation); err != nil {
-		return err
-	}
-	return emit(tx, run.SessionID, Event{Type: EventRun, Run: &run})
 }
 
 // scheduleLoop lets time pass for the schedules that wait. It looks at the wall clock again at

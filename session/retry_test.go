@@ -172,6 +172,11 @@ func TestRetire(t *testing.T) {
 			if err := act(w, r); err != nil {
 				t.Fatal(err)
 			}
+			if name == "a message" {
+				if s := o.schedule(session.ScheduleCancelled); s.Reason != "message" {
+					t.Errorf("%+v", s)
+				}
+			}
 			kept := map[string]string{"another model": "model", "the archive": "archived"}[name]
 			o.until(func(e session.Event) bool {
 				return e.Type == session.EventSchedule && (e.Schedule == nil) == (kept == "")

@@ -63,6 +63,7 @@ function announceSchedule(before: Session | undefined, after: Session | undefine
   const was = before?.schedule;
   const is = after?.schedule;
   if (!is || (was?.token === is.token && was.state === is.state && !moved(was, is, now))) return null;
+  if (is.reason === 'message') return null; // said with the run that it started
   const text = spoken(is, after.last_run, now);
   if (!text) return waits(was) ? { alert: 'The retry does not start by itself any more.' } : null;
   return waits(is) || is.state === 'cancelled' ? { status: text } : { alert: text };

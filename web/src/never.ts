@@ -1,5 +1,5 @@
 import type { Failure, Recovery, ToolCall } from './types';
-import { characters, clockTime, evidenceWords } from './words';
+import { characters, clockTime, evidenceWords, modelName } from './words';
 
 // What is said of a failed run that nothing repeats by itself, and the one act that helps. Pure.
 
@@ -13,13 +13,16 @@ export interface NextStep {
 
 /**
  * What follows a failed run. shown is how many characters of it the operator has seen, calls
- * are its tool calls.
+ * are its tool calls, and chosen is the session's model, where that is another one by now.
  */
-export function nextStep(f: Failure, r: Recovery, shown: number, calls: ToolCall[], now: number): NextStep {
+export function nextStep(f: Failure, r: Recovery, shown: number, calls: ToolCall[], chosen: string, now: number): NextStep {
   if (r.reason === 'effects_not_confirmed') {
     return { act: 'Review effects', anyway: true, text: 'Not repeated by itself: tools have changed something, and may change it again.' };
   }
   const known = byClass(f);
+  if (known?.act === 'Change model' && chosen) {
+    return { act: 'Retry', anyway: false, text: `The next run asks ${modelName(chosen)}. Nothing starts by itself: retry when you are ready.` };
+  }
   // What would fail again is no matter of safety; what was shown is kept all the same.
   if (known) return { ...known, text: r.replay_safe || shown === 0 ? known.text : `${known.text} ${kept(shown)}` };
   if (!r.replay_safe) return unsafe(r.evidence ?? [], shown, calls);

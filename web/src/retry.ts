@@ -45,6 +45,7 @@ export function retryBar(s: Schedule, run: Run | undefined, starting: boolean, n
     case 'held':
       return { ...waiting, state: 'held', text: holds[s.hold_reason ?? ''] ?? 'Ready. Waiting for you to look.', notes: notes(s, run) };
     case 'cancelled':
+      if (s.reason === 'message') return null; // it makes way for what the message started
       return { ...stopped, state: 'cancelled', text: `Retry cancelled${ends[s.reason] ?? ''}. Nothing will start by itself.` };
     case 'exhausted':
       return { ...stopped, state: 'exhausted', text: exhausted(s, run), attempts: true };

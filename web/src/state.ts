@@ -189,6 +189,13 @@ function focused(f: Focus, event: ServerEvent, session: Session, now: number): F
       const others = f.calls.filter((o) => !(o.run_id === c.run_id && o.step === c.step && o.call_id === c.call_id));
       return { ...f, calls: [...others, c], heard: now };
     }
+    case 'schedule': {
+      // What ended a wait is part of the failed run's record from then on.
+      const s = event.schedule;
+      const run = s && f.runs[s.run_id];
+      if (s?.state !== 'cancelled' || !run?.recovery) return f;
+      return { ...f, runs: { ...f.runs, [run.id]: { ...run, recovery: { ...run.recovery, cancelled: s.reason } } } };
+    }
     case 'pending':
       return { ...f, pending: event.pending ?? [] };
     case 'superseded': {

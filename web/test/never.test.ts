@@ -33,17 +33,22 @@ test.each<[string, Failure, Recovery, number, ToolCall[], string, string]>([
   ['unknown', not('unknown', 'odd'), clean, 0, [], 'Not repeated by itself: nobody knows whether trying again would help. Look, then retry.', 'Retry'],
   ['nothing against it', overloaded, clean, 0, [], 'Nothing was shown, so repeating it is safe. Nothing is scheduled: retry when you are ready.', 'Retry'],
 ])('%s', (_, f, r, shown, calls, text, act) => {
-  const step = nextStep(f, r, shown, calls, 0);
+  const step = nextStep(f, r, shown, calls, '', 0);
   expect([step.text, step.act + (step.anyway ? '+' : '')]).toEqual([text, act]);
 });
 
 test('a provider time that has not come is named', () => {
   const now = Date.parse('2026-03-01T12:00:00Z');
-  expect(nextStep(overloaded, { ...clean, not_before: now + 3_600_000 }, 0, [], now).text).toMatch(/^The provider asked to wait until .+\. Nothing is scheduled\.$/);
+  expect(nextStep(overloaded, { ...clean, not_before: now + 3_600_000 }, 0, [], '', now).text).toMatch(/^The provider asked to wait until .+\. Nothing is scheduled\.$/);
 });
 
 test('a very long sentence is cut', () => {
-  const { text } = nextStep(not('invalid_request', 'word '.repeat(100)), clean, 0, [], 0);
+  const { text } = nextStep(not('invalid_request', 'word '.repeat(100)), clean, 0, [], '', 0);
   expect(text.length).toBeLessThan(250);
   expect(text.endsWith('…')).toBe(true);
+});
+
+test('once another model is chosen, a retry is what helps', () => {
+  expect(nextStep(not('auth_failed'), clean, 0, [], 'beta/mini', 0)).toEqual({ act: 'Retry', anyway: false, text: 'The next run asks mini. Nothing starts by itself: retry when you are ready.' });
+  expect(nextStep(not('content_filtered', 'No.'), clean, 0, [], 'beta/mini', 0).act).toBe('Edit message');
 });

@@ -122,7 +122,7 @@ describe('what is said', () => {
   });
 
   test('f37: a message that ends the wait says so, once', () => {
-    const ended = () => event('run', { run: { ...failed, recovery: { ...recovery, cancelled: 'message' } } });
+    const ended = () => event('schedule', { schedule: schedule({ state: 'cancelled', reason: 'message' }) });
     expect(say(...start(), armed(), ended())).toEqual({ status: 'Retry cancelled: you sent a new message.' });
     const before = play(...start(), armed());
     const next = run({ id: 'run_2', message_id: 'msg_9' });

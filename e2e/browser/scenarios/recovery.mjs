@@ -60,6 +60,10 @@ export const scenarios = {
     assert.equal(await page.evaluate(() => document.activeElement.tagName), 'SELECT');
     await page.keyboard.press('Escape');
     assert.equal(await on.requests(), 1);
+    await page.getByRole('combobox', { name: 'Model' }).selectOption('up/ok-fast');
+    await card(page).getByText('The next run asks ok-fast.').waitFor();
+    await card(page).getByRole('button', { name: 'Retry' }).click();
+    await complete(page);
     await on.ask('too-odd', 'The words of it');
     await card(page).getByRole('button', { name: 'Edit message' }).click();
     assert.equal(await composer(page).inputValue(), 'The words of it');

@@ -42,7 +42,7 @@ export function Conversation({ store, app, id }: { store: Store; app: App; id: s
         {shown.map((t, i) => (
           <TurnView
             key={t.key} store={store} turn={t} calls={focus!.calls} active={active} schedule={t.last ? session?.schedule : undefined}
-            version={i === at ? version : 0} superseded={t.last ? receipt : 0} now={now}
+            model={t.last ? (session?.model ?? '') : ''} version={i === at ? version : 0} superseded={t.last ? receipt : 0} now={now}
           />
         ))}
         {shown.length < all.length && (

@@ -15,15 +15,16 @@ interface Props {
   schedule: Schedule | undefined; // what is to happen after it
   calls: ToolCall[]; // of the run
   shown: number;
+  chosen: string; // the session's model, where that is not the run's any more
   now: number;
 }
 
 /** Why a reply failed: what happened, both answers apart, and what can be done. */
-export function FailureCard({ store, failure, recovery, message, runId, last, schedule: s, calls, shown, now }: Props) {
+export function FailureCard({ store, failure, recovery, message, runId, last, schedule: s, calls, shown, chosen, now }: Props) {
   // The schedule's word is the newer one. What the retry bar says and offers is not said twice.
   const known = s ? { ...recovery, replay_safe: s.replay_safe, evidence: s.evidence, reason: s.reason } : recovery;
   const bar = s ? retryBar(s, undefined, false, now) : null;
-  const step = nextStep(failure, known, shown, calls, now);
+  const step = nextStep(failure, known, shown, calls, chosen, now);
   const choices = recovery.choices ?? [];
   return (
     <div class="failure" role="group" aria-label="What went wrong">

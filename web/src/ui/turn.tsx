@@ -17,6 +17,7 @@ interface Props {
   calls: ToolCall[];
   active: boolean; // the session has a run that has not ended
   schedule: Schedule | undefined; // of the session, on its last turn
+  model: string; // of the session, on its last turn
   version: number; // the earlier reply that is shown in place of the current one; 0: none
   superseded: number; // messages that the operator's regenerate has just superseded
   now: number; // of the page's opening or of the last run's end: no turn ticks
@@ -27,7 +28,7 @@ export const TurnView = memo<Props>(DrawTurn, (a, b) => {
   const t = a.turn;
   const u = b.turn;
   return (
-    a.active === b.active && a.schedule === b.schedule && a.version === b.version && a.superseded === b.superseded && t.key === u.key && t.operator === u.operator &&
+    a.active === b.active && a.schedule === b.schedule && a.model === b.model && a.version === b.version && a.superseded === b.superseded && t.key === u.key && t.operator === u.operator &&
     t.run === u.run && t.last === u.last && t.versions === u.versions && t.recovery === u.recovery && alike(t.rows, u.rows) && alike(t.live, u.live) &&
     alike(Object.values(t.results), Object.values(u.results)) && (!t.last || alike(a.calls, b.calls))
   );
@@ -56,7 +57,7 @@ export const currentText = (turn: Turn): string => joined([...turn.rows.map((m) 
 
 const joined = (steps: Part[][]): string => steps.map(textOf).filter(Boolean).join('\n\n');
 
-function Reply({ store, turn, calls, active, schedule, now }: Props) {
+function Reply({ store, turn, calls, active, schedule, model, now }: Props) {
   const { operator, rows, live, run } = turn;
   const over = !turn.last || !active;
   const end = rows.at(-1);
@@ -80,7 +81,7 @@ function Reply({ store, turn, calls, active, schedule, now }: Props) {
       {over && empty && <p class="aside">The reply is empty.</p>}
       {over && <Divider cut={cut} run={turn.last ? run : null} end={end} parts={steps.flatMap((s) => s.parts)} now={now} />}
       {over && failure && recovery && (
-        <FailureCard store={store} failure={failure} recovery={recovery} message={operator} runId={runId} last={turn.last} schedule={schedule?.run_id === run?.id ? schedule : undefined} calls={calls.filter((c) => c.run_id === runId)} shown={length(steps.at(-1)?.parts)} now={now} />
+        <FailureCard store={store} failure={failure} recovery={recovery} message={operator} runId={runId} last={turn.last} schedule={schedule?.run_id === run?.id ? schedule : undefined} calls={calls.filter((c) => c.run_id === runId)} shown={length(steps.at(-1)?.parts)} chosen={run && model !== run.model ? model : ''} now={now} />
       )}
       {over && operator && <Actions store={store} message={operator} runId={runId} text={joined(steps.map((s) => s.parts))} busy={active} failed={!!failure} spent={spent(all(rows.map((m) => m.spend)))} />}
     </article>
