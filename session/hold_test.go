@@ -346,3 +346,50 @@ func TestRetryThatEndsEarly(t *testing.T) {
 		t.Errorf("the tool ran %d times", write.times())
 	}
 }
+
+// F81, N61: a cancel during the look-up of a key, of a first run and of a retry, ends it as
+// cancelled, and nothing is sent.
+func TestCancelDuringLookup(t *testing.T) {
+	w := tier2(t, time.Hour, overloaded, say("never"))
+	w.cfg.Policy.Tier2.Cap = time.Hour
+	asked, answer := make(chan struct{}), make(chan struct{})
+	var slow atomic.Bool
+	w.lookup = func() {
+		if slow.Load() {
+			asked <- struct{}{}
+			<-answer
+		}
+	}
+	w.start()
+	o := w.watch("")
+	defer o.stop()
+	cancel := func(run session.RunID) {
+		t.Helper()
+		<-asked
+		slow.Store(false)
+		if r, err := w.m.Cancel(t.Context(), "ann", w.id, run); err != nil || r.State == session.Failed {
+			t.Errorf("%+v, %v", r, err)
+		}
+		close(answer)
+		if r := w.ended(run); r.State != session.Cancelled {
+			t.Errorf("it ended as %s", r.State)
+		}
+	}
+	slow.Store(true)
+	cancel(w.post("hi").RunID)
+	w.sent(0)
+
+	w.post("hi again")
+	s := o.schedule(session.ScheduleArmed)
+	answer = make(chan struct{})
+	slow.Store(true)
+	r, err := w.m.RetryNow(t.Context(), session.Act{Actor: "ann"}, w.id, s.Token, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cancel(r.RunID)
+	if s := w.session(); s.Schedule != nil || s.State != session.Idle {
+		t.Errorf("%+v", s)
+	}
+	w.sent(1)
+}

@@ -188,6 +188,8 @@ func (s Schedule) pass(c scene) (next Schedule, start bool, again time.Time) {
 		}
 		why := c.holds()
 		switch {
+		case why == HoldOffline:
+			return s.hold(why, c.now), false, c.now.Add(lookAgain)
 		case why != "":
 			return s.hold(why, c.now), false, time.Time{}
 		case c.network == networkUnknown:

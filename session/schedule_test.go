@@ -144,7 +144,7 @@ func TestPassHolds(t *testing.T) {
 		"it asks no more, and nobody is": {held(HoldAsks), scene{retry: plain, network: networkThere}, ScheduleHeld, HoldNobody, false, 0},
 		"somebody comes, and it asks":    {held(HoldNobody), scene{watched: true, retry: asks, network: networkThere}, ScheduleHeld, HoldAsks, false, 0},
 		"the network is not known":       {armed, scene{watched: true, retry: plain}, ScheduleArmed, "", false, 0},
-		"the network is gone":            {armed, scene{watched: true, retry: plain, network: networkGone}, ScheduleHeld, HoldOffline, false, 0},
+		"the network is gone":            {armed, scene{watched: true, retry: plain, network: networkGone}, ScheduleHeld, HoldOffline, false, lookAgain},
 		"gone, and nobody watches":       {armed, scene{retry: plain, network: networkGone}, ScheduleHeld, HoldNobody, false, 0},
 		"still gone":                     {held(HoldOffline), scene{watched: true, retry: plain, network: networkGone}, ScheduleHeld, HoldOffline, false, lookAgain},
 		"gone and not looked at lately":  {held(HoldOffline), scene{watched: true, retry: plain}, ScheduleHeld, HoldOffline, false, lookAgain},

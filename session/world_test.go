@@ -29,6 +29,7 @@ type world struct {
 	log      session.Log
 	cfg      session.Config
 	provider *llmtest.Provider
+	lookup   func()           // called when the keys are looked up; may be nil
 	facts    llm.ModelFacts   // of every model
 	chain    []recovery.Entry // of the model "chain"
 	m        *session.Manager
@@ -58,6 +59,9 @@ func newWorld(t *testing.T, scripts ...[]llmtest.Step) *world {
 
 // Entries implements session.Models.
 func (w *world) Entries(model string) ([]recovery.Entry, error) {
+	if w.lookup != nil {
+		w.lookup()
+	}
 	if model == "chain" && w.chain != nil {
 		return w.chain, nil
 	}

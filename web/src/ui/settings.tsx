@@ -34,7 +34,10 @@ function Server({ store }: { store: Store }) {
   const [refused, setRefused] = useState<{ key: string; text: string } | null>(null);
   const [said, setSaid] = useState('');
   useEffect(() => {
-    api.getSettings().then(setList, (e: Error) => store.failed(e.message));
+    const read = () => void (document.hidden || api.getSettings().then(setList, (e: Error) => store.failed(e.message)));
+    read();
+    document.addEventListener('visibilitychange', read); // another page may have changed them
+    return () => document.removeEventListener('visibilitychange', read);
   }, []);
   const change = async (key: string, c: Change): Promise<boolean> => {
     try {
@@ -58,15 +61,11 @@ function Server({ store }: { store: Store }) {
       {list.problem && <p class="refused">What was set here does not fit the server’s configuration, and does not count: {list.problem}</p>}
       <Switch {...one('ask')} title="Ask before every retry" note="A retry that is due waits for your click." />
       <Mode {...one('mode')} values={values} />
-      {values[`${tier2}mode`]!.value === 'unattended' && (
-        <>
-          <Text {...one('max_elapsed')} title="Give up after" note="The ceiling of retries that nobody watches, from the first failure on." say={inWords} />
-          <Text {...one('max_spend')} title="Or after spending" note="In US dollars, also from the first failure on. 0: no limit in money." say={(v) => `$${v}`} />
-        </>
-      )}
       <Text {...one('base')} title="First wait" note="Each further wait is twice as long." say={inWords} />
       <Text {...one('cap')} title="Longest wait" note={sequence(values[`${tier2}base`]!.value, values[`${tier2}cap`]!.value)} say={inWords} />
-      <Text {...one('max_attempts')} title="Attempts at most" note="0: no limit." say={(v) => v} />
+      <Text {...one('max_elapsed')} title="Give up after" note="From the first failure on. 0: no limit, which retries that nobody watches need in time or in money." say={inWords} />
+      <Text {...one('max_spend')} title="Or after spending" note="US dollars, from the first failure on. 0: no limit." say={(v) => (v === '0' ? 'none' : `$${v}`)} />
+      <Text {...one('max_attempts')} title="Or after attempts" note="Failed replies in a row. 0: no limit." say={(v) => (v === '0' ? 'none' : v)} />
       <p class="hidden" role="status">
         {said}
       </p>
