@@ -114,3 +114,26 @@ func measure(parts []Part, size, fixed *int64) {
 		measure(p.Content, size, fixed)
 	}
 }
+
+// Size is about how many bytes the request has when it is sent.
+func (r *Request) Size() int64 {
+	if r.Raw != nil {
+		return int64(len(r.Raw))
+	}
+	size := int64(len(r.System))
+	var add func([]Part)
+	add = func(parts []Part) {
+		for i := range parts {
+			p := &parts[i]
+			size += int64(len(p.Text) + len(p.Name) + len(p.Arguments) + len(p.Raw) + len(p.URL) + len(p.Data)*4/3)
+			add(p.Content)
+		}
+	}
+	for i := range r.Messages {
+		add(r.Messages[i].Parts)
+	}
+	for i := range r.Tools {
+		size += int64(len(r.Tools[i].Name) + len(r.Tools[i].Description) + len(r.Tools[i].Schema))
+	}
+	return size
+}

@@ -79,6 +79,7 @@ const (
 	RuleTier1Spent  Rule = "tier1_spent"
 	RuleNextModel   Rule = "next_model"
 	RuleCompactOnce Rule = "compact_once"
+	RuleLarge       Rule = "large_request"
 	RuleNoWay       Rule = "no_way_left"
 )
 
@@ -97,6 +98,7 @@ var Rules = map[Rule]string{
 	RuleTier1Spent:  "The fast retries are used up.",
 	RuleNextModel:   "The next model of the chain is tried at once.",
 	RuleCompactOnce: "The conversation is made shorter, once, and sent again.",
+	RuleLarge:       "The request is so large that this provider is asked no more often by itself.",
 	RuleNoWay:       "The failure may pass, but no automatic way is left.",
 }
 
@@ -132,7 +134,7 @@ func Decide(f *failure.Failure, e replay.Evidence, p Policy, b Budget, now time.
 	case more && compact:
 		d.Verdict, d.Rule, d.NextAt = Compact, RuleCompactOnce, now
 		return d
-	case more && rotate:
+	case more && rotate && !b.Ceiling:
 		d.Verdict, d.Rule, d.NextAt = Rotate, RuleOtherKey, now
 		return d
 	}
@@ -144,6 +146,8 @@ func Decide(f *failure.Failure, e replay.Evidence, p Policy, b Budget, now time.
 			hint = b.Ready.Sub(now)
 		}
 		switch {
+		case b.Ceiling:
+			d.Rule = RuleLarge
 		case b.Probe:
 			d.Rule = RuleProbe
 		case advance && silent(f):
@@ -167,7 +171,7 @@ func Decide(f *failure.Failure, e replay.Evidence, p Policy, b Budget, now time.
 	if !more {
 		d.Rule = RuleBound
 	}
-	if (retry || later) && p.HandOver {
+	if (retry || later) && p.HandOver && !b.Ceiling {
 		d.Verdict = HandOver
 	}
 	return d

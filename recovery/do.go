@@ -3,6 +3,7 @@ package recovery
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/reprise-run/reprise/failure"
@@ -30,6 +31,17 @@ type Stopped struct {
 	Output  llm.Output
 	// Tried lists, where there is more than one candidate, who was asked and who was not.
 	Tried []Outcome
+	// Attempts counts those of the step, under this claim, and Waited is the time between them.
+	Attempts int
+	Waited   time.Duration
+}
+
+// Exhausted says how much was tried, for a person; empty where nothing was repeated.
+func (s *Stopped) Exhausted() string {
+	if s.Attempts < 2 {
+		return ""
+	}
+	return fmt.Sprintf("It was tried %d times, with %s of waiting in between.", s.Attempts, s.Waited.Round(100*time.Millisecond))
 }
 
 func (s *Stopped) Error() string { return s.Failure.Error() }

@@ -80,6 +80,8 @@ type Budget struct {
 	Ready   time.Time
 	Probe   bool
 	Earlier bool
+	// Ceiling: the entry's provider was asked as often as it may be for a request of this size.
+	Ceiling bool
 }
 
 // Bound counts what one step sends, over every layer: other keys, fast retries, other models,

@@ -38,10 +38,18 @@ type Entry struct {
 	Model    string // the upstream's name
 	Can      Abilities
 	Keys     []Key // in order; one without a hash where the provider needs none
+	Large    Ceiling
 }
 
 // Name returns provider/model.
 func (e *Entry) Name() string { return e.Provider + "/" + e.Model }
+
+// Ceiling bounds how often a provider is asked in one step for a request of at least so many
+// bytes, whoever wants it but a person; 0 bytes: no bound of its own.
+type Ceiling struct {
+	Bytes    int64
+	Requests int
+}
 
 // Key is one credential of a provider.
 type Key struct {
@@ -70,6 +78,7 @@ const (
 	SkipCooling    = "cooling_off"
 	SkipProbed     = "being_tried"
 	SkipNotReached = "not_reached"
+	SkipLarge      = "large_request"
 )
 
 // charsPerToken is more than a token of ordinary text or code has: who is refused by this
@@ -237,6 +246,9 @@ func (w *way) pick(now time.Time) (p pick) {
 func (w *way) cannot(entry int) string {
 	if len(w.entries) == 1 {
 		return ""
+	}
+	if w.ceiling(entry) {
+		return SkipLarge
 	}
 	why := w.entries[entry].Can.refuses(w.req)
 	if w.loose && why == SkipContext {

@@ -36,6 +36,7 @@ type way struct {
 	outcomes []Outcome // of those who were asked
 	skipped  []Outcome // of those who were not
 	told     int       // how many of skipped were told of
+	waited   time.Duration
 }
 
 // walk begins a step.
@@ -96,7 +97,7 @@ func (w *way) next(ctx context.Context) (llm.Provider, *llm.Request, *Stopped) {
 		default:
 			wait += time.Duration(w.jitter() * float64(min(wait, probePoll))) // a reset is no stampede
 			left -= wait
-			if !sleep(ctx, now.Add(wait)) {
+			if !w.sleep(ctx, now.Add(wait)) {
 				return nil, nil, w.stopped(w.failure(ctx, nil, 0), RuleCancelled)
 			}
 		}
@@ -214,10 +215,34 @@ func (w *way) decide(ctx context.Context, f *failure.Failure, e replay.Evidence)
 	b.MoreKeys = w.rotation(now) >= 0
 	b.MoreModels = w.another(now, lane)
 	b.Probe = w.cur.probing
+	b.Ceiling = w.ceiling(w.cur.entry)
 	b.Ready = w.soonest(f, now)
 	b.Earlier = slices.ContainsFunc(w.failures, func(f *failure.Failure) bool { return f.Retryable && f.Class.Retryable() })
 	d := Decide(f, e, w.Policy, *b, now)
 	return d, errors.Join(err, w.cool(after, f, d, lane, ok, now))
+}
+
+// ceiling reports whether the entry's provider was asked as often as it may be for a request as
+// large as this one.
+func (w *way) ceiling(entry int) bool {
+	e := &w.entries[entry]
+	if e.Large.Bytes == 0 || w.req.Size() < e.Large.Bytes {
+		return false
+	}
+	asked := 0
+	for _, o := range w.outcomes {
+		if o.Failed != "" && o.Provider == e.Provider {
+			asked++
+		}
+	}
+	return asked >= e.Large.Requests
+}
+
+// sleep returns true at the time, or false as soon as ctx is done.
+func (w *way) sleep(ctx context.Context, until time.Time) bool {
+	began := time.Now()
+	defer func() { w.waited += time.Since(began) }()
+	return sleep(ctx, until)
 }
 
 // rotation returns another key of the entry that may be asked now, or -1.
@@ -289,7 +314,7 @@ func (w *way) follow(ctx context.Context, d Decision) *Stopped {
 		}
 		w.req = short
 	}
-	if !sleep(ctx, d.NextAt) {
+	if !w.sleep(ctx, d.NextAt) {
 		return w.stopped(w.failure(ctx, nil, 0), RuleCancelled)
 	}
 	return nil
@@ -310,7 +335,7 @@ func (w *way) stopped(f *failure.Failure, rule Rule) *Stopped {
 // first error is not hidden by a later one, and the time is that at which the first of them
 // may be asked again.
 func (w *way) end(f *failure.Failure, d Decision, attempt string, out llm.Output) *Stopped {
-	s := &Stopped{Failure: f, Decision: d, Attempt: attempt, Output: out}
+	s := &Stopped{Failure: f, Decision: d, Attempt: attempt, Output: out, Attempts: len(w.outcomes), Waited: w.waited}
 	if len(w.entries) == 1 && len(w.entries[0].Keys) == 1 {
 		return s
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/reprise-run/reprise/agent"
@@ -142,8 +143,8 @@ func (x *execution) route() (*recovery.Route, error) {
 		Person: x.run.Origin.Operator, Last: x.last}, nil
 }
 
-// settings completes a session's settings from the configuration.
-func (m *Manager) settings(set Settings) Settings {
+// settings completes a session's settings from the configuration, for its model.
+func (m *Manager) settings(set Settings, model string) Settings {
 	if set.System == "" {
 		set.System = m.cfg.System
 	}
@@ -155,6 +156,9 @@ func (m *Manager) settings(set Settings) Settings {
 	}
 	if set.Hold == (replay.Hold{}) {
 		set.Hold = m.cfg.Hold
+		if h, ok := m.cfg.Holds[model]; ok {
+			set.Hold = h
+		}
 	}
 	return set
 }
@@ -280,10 +284,13 @@ func (x *execution) ended(tx Tx, run *Run, do Do, f *failure.Failure, stopped *r
 		run.Failure.Tried = stopped.Tried
 		policy := x.routing.within(retry.Policy)
 		run.Recovery = recoveryOf(f, evidence, policy, now)
+		if run.Recovery.Auto && stopped.Decision.Rule == recovery.RuleLarge {
+			run.Recovery.Auto, run.Recovery.Reason = false, string(recovery.RuleLarge)
+		}
 		if err := schedule(tx, *run, policy, now); err != nil {
 			return err
 		}
-		run.Reason = f.Message
+		run.Reason = strings.TrimSpace(f.Message + " " + stopped.Exhausted())
 		if row == nil {
 			row = x.message(RoleReply, x.attempt.Evidence.Scope.Step, []llm.Part{})
 		}

@@ -132,7 +132,7 @@ func (x *execution) conversation(ctx context.Context) (req llm.Request, set Sett
 		if err != nil {
 			return err
 		}
-		set = x.m.settings(s.Settings)
+		set = x.m.settings(s.Settings, x.run.Model)
 		messages, err := tx.Messages(x.run.SessionID, false, 0, 0)
 		if err != nil {
 			return err

@@ -39,6 +39,7 @@ type Config struct {
 	MaxSteps        int // default 50
 	MaxOutputTokens int // of each reply; 0: the provider's default
 	Hold            replay.Hold
+	Holds           map[string]replay.Hold // of chains that have one of their own
 	Policy          recovery.Policy
 	Spend           Limits
 	Compaction      Compacting

@@ -31,6 +31,7 @@ type world struct {
 	provider *llmtest.Provider
 	lookup   func()           // called when the keys are looked up; may be nil
 	facts    llm.ModelFacts   // of every model
+	large    recovery.Ceiling // of the provider
 	chain    []recovery.Entry // of the model "chain"
 	m        *session.Manager
 	id       session.ID
@@ -69,7 +70,7 @@ func (w *world) Entries(model string) ([]recovery.Entry, error) {
 	if !ok || name != "script" {
 		return nil, &failure.Failure{Class: failure.ModelNotFound, Message: fmt.Sprintf("no provider serves %q; there is: script", model), Rule: "model_unknown"}
 	}
-	return []recovery.Entry{{Provider: name, Model: upstream, Keys: []recovery.Key{{Provider: w.provider}}}}, nil
+	return []recovery.Entry{{Provider: name, Model: upstream, Large: w.large, Keys: []recovery.Key{{Provider: w.provider}}}}, nil
 }
 
 // About implements session.Models.

@@ -84,7 +84,7 @@ func explain(w io.Writer, run session.Run, attempts []session.Attempt) {
 	if run.Failure == nil {
 		return
 	}
-	fmt.Fprintf(w, "\nThe run failed: %s: %s\n", run.Failure.RetryClass, run.Failure.Message)
+	fmt.Fprintf(w, "\nThe run failed: %s: %s\n", run.Failure.RetryClass, run.Reason)
 	explainOutcomes(w, run.Failure.Tried)
 	if r := run.Recovery; r != nil {
 		fmt.Fprintf(w, "  worth retrying: %s\n", yes(run.Failure.Retryable))

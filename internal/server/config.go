@@ -63,6 +63,13 @@ type Provider struct {
 	Headers  map[string]string `yaml:"headers"`
 	Timeouts Timeouts          `yaml:"timeouts"`
 	HTTP2    bool              `yaml:"http2"`
+	Large    Large             `yaml:"large_requests"`
+}
+
+// Large bounds how often a provider is asked for one step's large request.
+type Large struct {
+	Bytes    int64 `yaml:"bytes"` // from so many on; 0: no bound of its own
+	Requests int   `yaml:"requests"`
 }
 
 // Timeouts are a provider's; nil leaves the default, 0 turns one off.
@@ -89,11 +96,12 @@ type Model struct {
 
 // Recovery says what may be repeated without asking.
 type Recovery struct {
-	Tier1              Tier1  `yaml:"tier1"`
-	Tier2              Tier2  `yaml:"tier2"`
-	Hold               Hold   `yaml:"hold"`
-	Unknown            string `yaml:"unknown"`
-	MaxRequestsPerStep int    `yaml:"max_requests_per_step"`
+	Tier1              Tier1           `yaml:"tier1"`
+	Tier2              Tier2           `yaml:"tier2"`
+	Hold               Hold            `yaml:"hold"`
+	Holds              map[string]Hold `yaml:"holds"` // by chain
+	Unknown            string          `yaml:"unknown"`
+	MaxRequestsPerStep int             `yaml:"max_requests_per_step"`
 }
 
 // Tier1 is the fast retry inside a run.
@@ -213,6 +221,15 @@ func (t Timeouts) provider() provider.Timeouts {
 	return out
 }
 
+// holds are the hold policies of the chains that have one of their own.
+func (r Recovery) holds() map[string]replay.Hold {
+	out := make(map[string]replay.Hold, len(r.Holds))
+	for chain, h := range r.Holds {
+		out[chain] = h.replay()
+	}
+	return out
+}
+
 func (h Hold) replay() replay.Hold { return replay.Hold(h) }
 
 // proxyNonce reads the secret; empty where there is none.
@@ -307,6 +324,9 @@ func (c *Config) validate() error {
 		} else if u, err := url.Parse(p.BaseURL); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 			bad(key+".base_url", "want http://host/path or https://host/path")
 		}
+		if l := p.Large; l.Bytes < 0 || l.Requests < 0 || (l.Bytes > 0) != (l.Requests > 0) {
+			bad(key+".large_requests", "want both bytes and requests, or neither")
+		}
 		for _, k := range p.Keys {
 			if err := checkReference(k); err != nil {
 				bad(key+".keys", "%s", err)
@@ -333,6 +353,11 @@ func (c *Config) validate() error {
 		}
 	}
 
+	for _, n := range slices.Sorted(maps.Keys(c.Recovery.Holds)) {
+		if _, ok := c.Chains[n]; !ok {
+			bad("recovery.holds."+n, "there is no chain %q", n)
+		}
+	}
 	c.checkModels(bad)
 
 	r := c.Recovery

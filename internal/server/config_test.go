@@ -111,6 +111,9 @@ recovery:
 	if got := c.Recovery.Hold.replay(); got != (replay.Hold{Mode: replay.HoldFor, For: 250 * time.Millisecond}) {
 		t.Errorf("hold %+v", got)
 	}
+	if got := load(t, sourcesOf(t, "chains: {fast: [rehearsal/ok]}\nrecovery: {holds: {fast: {bytes: 9}}}", nil)).Recovery.holds()["fast"]; got != (replay.Hold{Mode: replay.HoldBytes, Bytes: 9}) {
+		t.Errorf("the chain's hold %+v", got)
+	}
 	p := c.Recovery.policy()
 	if !p.Unknown || p.HandOver || p.AutoWithin != 0 {
 		t.Errorf("policy %+v", p)
@@ -173,6 +176,8 @@ func TestRefusals(t *testing.T) {
 		"spend":                 {file: "spend:\n  session: -1\n  day: 1e3\n", want: "reprise.yaml:2: \"-1\" is not an amount in US dollars\nreprise.yaml:3: \"1e3\" is not"},
 		"compaction":            {file: "compaction: {strategy: forget}", want: "compaction.strategy: want summarize, drop or off"},
 		"compaction's measures": {file: "compaction: {threshold: 80, turns: 0}", want: "compaction.threshold: want a share\ncompaction.turns: want 1"},
+		"large requests":        {file: "providers: {a: {base_url: http://a.test, large_requests: {bytes: 1000}}}", want: "providers.a.large_requests: want both"},
+		"hold of no chain":      {file: "recovery: {holds: {fast: whole}}", want: `recovery.holds.fast: there is no chain "fast"`},
 		"tools":                 {file: "tools: {workspace: /srv, mcp: {a: {}}}", want: "tools.workspace\ntools.mcp"},
 		"runs":                  {file: "limits: {concurrent_runs: -1}", want: "limits.concurrent_runs: want 0 or more"},
 		"key of nothing":        {env: Env{"REPRISE_KEY": "env:A"}, want: "--key belongs to --base-url"},

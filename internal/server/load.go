@@ -171,10 +171,10 @@ func keysOf(t reflect.Type, prefix string) []string {
 		switch {
 		case ft.Kind() == reflect.Struct && ft != reflect.TypeFor[Hold]():
 			keys = append(keys, keysOf(ft, key+".")...)
+		case ft.Kind() == reflect.Map && (ft.Elem().Kind() == reflect.Slice || ft.Elem() == reflect.TypeFor[Hold]()):
+			keys = append(keys, key+".<name>")
 		case ft.Kind() == reflect.Map && ft.Elem().Kind() == reflect.Struct:
 			keys = append(keys, keysOf(ft.Elem(), key+".<name>.")...)
-		case ft.Kind() == reflect.Map && ft.Elem().Kind() == reflect.Slice:
-			keys = append(keys, key+".<name>")
 		default:
 			keys = append(keys, key)
 		}

@@ -206,6 +206,7 @@ func (m *Models) entry(model string) (recovery.Entry, error) {
 		return recovery.Entry{}, m.notFound(name, upstream, fmt.Sprintf("There is no provider %q.", name))
 	}
 	e := recovery.Entry{Provider: name, Model: upstream, Can: abilities(m.About(name, upstream)), Keys: p.ready(m.cfg.env)}
+	e.Large = recovery.Ceiling(m.cfg.Providers[name].Large)
 	for i := range e.Keys {
 		if k := &e.Keys[i]; k.Err != nil {
 			k.Err.Model = upstream

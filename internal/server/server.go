@@ -125,6 +125,7 @@ func Open(ctx context.Context, cfg Config, o Options) (s *Server, err error) {
 		ConcurrentRuns: cfg.Limits.ConcurrentRuns,
 		OperatorStarts: cfg.Limits.Queued == "operator",
 		Hold:           cfg.Recovery.Hold.replay(),
+		Holds:          cfg.Recovery.holds(),
 		Policy:         cfg.Recovery.policy(),
 		Compaction:     cfg.Compaction.session(),
 		Spend:          session.Limits{Session: llm.Money(cfg.Spend.Session), Day: llm.Money(cfg.Spend.Day)},

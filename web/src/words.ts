@@ -33,6 +33,7 @@ const skips: Record<string, string> = {
   cooling_off: 'cooling off',
   being_tried: 'tried by another request',
   context_too_small: 'too small for the conversation',
+  large_request: 'asked often enough for a request of this size',
   no_tools: 'takes no tools',
   no_images: 'takes no images',
   key_unreadable: 'its key cannot be read',
