@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"database/sql"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -11,10 +12,13 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	_ "modernc.org/sqlite" // the driver
 
 	"github.com/reprise-run/reprise/provider/rehearsal"
 )
@@ -113,6 +117,7 @@ func (g *stage) open() (url string) {
 	mux.HandleFunc("POST /serve", act(g.serve))
 	mux.HandleFunc("POST /kill", act(g.on(func(s *server) { s.proc.kill() })))
 	mux.HandleFunc("POST /start", act(g.on(func(s *server) { s.listen(strings.TrimPrefix(s.Base, "http://")) })))
+	mux.HandleFunc("POST /forget", act(g.on(g.forget)))
 	mux.HandleFunc("POST /reprise", act(g.run))
 	h := httptest.NewServer(mux)
 	g.t.Cleanup(h.Close)
@@ -163,6 +168,19 @@ func (g *stage) server(id int) *server {
 // on does something to a server, which stays where it was.
 func (g *stage) on(f func(*server)) func(struct{ ID int }) struct{} {
 	return func(in struct{ ID int }) struct{} { f(g.server(in.ID)); return struct{}{} }
+}
+
+// forget removes every attempt from the store of a server that does not run.
+func (g *stage) forget(s *server) {
+	db, err := sql.Open("sqlite", filepath.Join(s.home, ".local", "share", "reprise", "reprise.db"))
+	if err != nil {
+		g.t.Error(err)
+		return
+	}
+	defer db.Close()
+	if _, err := db.Exec("DELETE FROM attempts"); err != nil {
+		g.t.Error(err)
+	}
 }
 
 type said struct {

@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"testing"
@@ -268,5 +270,50 @@ func (c *cell) cancelled() {
 	rows := replies(c.s.messages(c.id), c.r.RunID)
 	if c.name == "text" && (len(rows) != 1 || textOf(rows[0].Parts) == "" || rows[0].Interrupted != "cancelled") {
 		t.Errorf("%s: what was shown is not kept: %+v", c.question(), rows)
+	}
+}
+
+// f13: a provider's error and a cancel that meet: a run that was asked to stop ends as
+// cancelled, with no failure, no retry and nothing sent behind it, whichever was first at the
+// provider.
+func TestCancelMeetsFailure(t *testing.T) {
+	t.Logf("go test ./e2e -run TestCancelMeetsFailure -seed %d repeats these moments", *seed)
+	random := rand.New(rand.NewPCG(*seed, 2))
+	const pause = 150 * time.Millisecond
+	up := newUpstream(t, script("breaks", time.Millisecond,
+		rehearsal.Take{{Do: rehearsal.Start}, {Do: rehearsal.Wait, For: rehearsal.Duration(pause)}, broken}, rehearsal.Take{say("never")}))
+	s := serve(t, up.config("breaks", "recovery: {tier1: {attempts: 1}, tier2: {mode: unattended, max_elapsed: 1h, base: 5s}}"))
+	ends := map[string]int{}
+	for n := range 20 {
+		o := watch(s, s.session(""))
+		r := s.post(o.id, fmt.Sprintf("round %d", n))
+		up.await(t, "request", func(u rehearsal.Report) bool { return u.Total > n })
+		<-time.After(pause - 15*time.Millisecond + time.Duration(random.Int64N(int64(30*time.Millisecond)))) // the moment is what is tested
+		answer, err := s.Cancel(within(t), o.id, r.RunID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		run := o.end(r.RunID)
+		now, err := s.Session(within(t), o.id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch {
+		case answer.State == session.Failed: // the failure was in the log first
+			if run.State != session.Failed || now.Schedule == nil {
+				t.Errorf("round %d: %+v, %+v", n, run, now.Schedule)
+			}
+			if _, err := s.CancelRetry(within(t), o.id, now.Schedule.Token); err != nil {
+				t.Errorf("round %d: %v", n, err)
+			}
+		case run.State != session.Cancelled || run.Failure != nil || run.Recovery != nil || now.Schedule != nil:
+			t.Errorf("round %d: %+v, %+v", n, run, now.Schedule)
+		}
+		ends[string(run.State)]++
+		o.check()
+	}
+	t.Log(ends)
+	if total := up.quiet(t).Total; total != 20 {
+		t.Errorf("%d requests", total)
 	}
 }

@@ -3,7 +3,8 @@ package session
 import "github.com/reprise-run/reprise/llm/replay"
 
 // evidenceOf gathers what the ledger holds about a run and those that it continues. A step
-// whose output is stored counts as committed: only its tools can speak against going on.
+// whose output is stored counts as committed: only its tools can speak against going on. A
+// request without a record may have had any effect.
 func evidenceOf(tx ReadTx, run Run) (replay.RunEvidence, error) {
 	messages, err := tx.Messages(run.SessionID, false, 0, 0)
 	if err != nil {
@@ -11,7 +12,7 @@ func evidenceOf(tx ReadTx, run Run) (replay.RunEvidence, error) {
 	}
 	outputs := outputsOf(messages, run)
 	var evidence []replay.Evidence
-	tools := map[int]replay.Reasons{}
+	tools, known := map[int]replay.Reasons{}, 0
 	for of, own := run, true; ; own = false {
 		attempts, err := tx.Attempts(of.ID)
 		if err != nil {
@@ -20,6 +21,8 @@ func evidenceOf(tx ReadTx, run Run) (replay.RunEvidence, error) {
 		for _, a := range attempts {
 			if !own { // of a step that is committed, or was superseded: part of the whole, not of the tail
 				a.Evidence.Scope.Step = min(a.Evidence.Scope.Step, outputs-1)
+			} else if a.Evidence.Scope.Step >= outputs {
+				known++
 			}
 			evidence = append(evidence, a.Evidence)
 		}
@@ -35,6 +38,9 @@ func evidenceOf(tx ReadTx, run Run) (replay.RunEvidence, error) {
 			tools[step] |= replay.ToolStarted
 		}
 		if of.Continues == "" {
+			if known < run.Requests {
+				tools[outputs] |= replay.Missing
+			}
 			return replay.Gather(string(run.ID), outputs, evidence, tools), nil
 		}
 		if of, err = tx.Run(of.Continues); err != nil {

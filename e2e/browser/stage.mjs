@@ -121,11 +121,16 @@ class Scene {
     await ask(page, this.base, `up/${model}`, text);
   }
 
-  /** How many requests the upstream has had for the last question, or another one. */
-  async requests({ model, text } = this.#asked) {
+  /** The requests that the upstream has had for the last question, or another one. */
+  async sent({ model, text } = this.#asked) {
     const report = await (await fetch(`${this.stage.upstream}/rehearsal/requests`)).json();
     const key = createHash('sha256').update(`${model}\0${text}`).digest('hex').slice(0, 12);
-    return report.by_key[key] ?? 0;
+    return report.requests.filter((r) => r.key === key);
+  }
+
+  /** How many they are. */
+  async requests(question) {
+    return (await this.sent(question)).length;
   }
 
   /** Calls the API as the person who is signed in, and gives the answer's body. */

@@ -14,7 +14,7 @@ export const scripts = [
   script('two-refusals', '5ms', no, no, [say(text.late)]),
   script('one-refusal', '5ms', no, [say(text.late)]),
   script('two-refusals-then-silent', '1ms', no, no, [stall]),
-  script('silence', '1ms', [stall]),
+  script('takes-the-place', '1ms', [stall]),
 ];
 
 const armed = (page) => barSays(page, 'Trying again in');
@@ -140,7 +140,7 @@ export const scenarios = {
     const { page } = on;
     await on.ask('one-refusal', 'Wait for a place');
     await armed(page);
-    const { id } = await on.api('POST', '/sessions', { model: 'up/silence' });
+    const { id } = await on.api('POST', '/sessions', { model: 'up/takes-the-place' });
     await on.api('POST', `/sessions/${id}/messages`, { parts: [{ kind: 'text', text: 'Take the place' }] });
     await page.getByText('Queued. It starts').waitFor();
     await stop(page).click();
