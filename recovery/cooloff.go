@@ -38,7 +38,8 @@ type CoolOff struct {
 	Candidate
 	Reason   failure.Class `json:"reason"`
 	Until    time.Time     `json:"until"`
-	Failures int           `json:"failures"` // cool-offs in a row
+	Stated   bool          `json:"stated,omitempty"` // the provider has named the time
+	Failures int           `json:"failures"`         // cool-offs in a row
 	// Probed: one request tries the lane; nobody else does before this time.
 	Probed     time.Time `json:"probed,omitzero"`
 	Generation int64     `json:"-"`
@@ -62,42 +63,41 @@ func (w *way) lane(f *failure.Failure) (l Lane, ok bool) {
 	e := &w.entries[w.cur.entry]
 	key, model := e.Keys[w.cur.key].Hash, e.Name()
 	switch {
-	case rotates(f) && key != "":
+	case key != "" && (rotates(f) || f.Class == failure.SpendLimitExceeded && f.Provider != ""):
 		if f.Class == failure.RateLimited && !f.PerKey || f.Class == failure.QuotaExhausted && f.Status == 429 {
 			return Lane{key, model}, true // limits are a model's, unless they say otherwise
 		}
 		return Lane{Key: key}, true
-	case f.Retryable && f.Class.Retryable(), f.Class == failure.ModelNotFound, rotates(f):
-		return Lane{Model: model}, len(w.entries) > 1 // alone, a model is asked at its own pace
+	case f.Retryable && f.Class.Retryable(), rotates(f), advances(f):
+		// Alone, a model is asked at the pace of the tiers, where it names no time itself.
+		return Lane{Model: model}, len(w.entries) > 1 || !f.NotBefore.IsZero()
 	}
 	return Lane{}, false
 }
 
-// rest is until when a lane cools off after the decision; zero: it does not.
-func (w *way) rest(f *failure.Failure, d Decision, l Lane, now time.Time) time.Time {
-	old := w.off(l)
-	again := old.Failures
+// rest is until when a lane cools off after the decision, and whether the provider has named
+// that time; zero: it does not.
+func (w *way) rest(f *failure.Failure, d Decision, l Lane, now time.Time) (until time.Time, stated bool) {
+	again := w.off(l).Failures
 	if d.Verdict != Retry {
 		again++
 	}
-	after := func(t time.Duration) time.Time { return now.Add(t) }
-	until := f.NotBefore
-	own := time.Time{}
+	var own time.Duration
 	switch {
-	case !f.Class.Retryable():
-		own = after(retired)
-	case d.Verdict == Retry && l.Key != "":
-		own = d.NextAt
+	case d.Verdict == Retry && l.Key == "", l.Key == "" && len(w.entries) == 1:
 	case d.Verdict == Retry:
+		own = d.NextAt.Sub(now)
+	case !f.Class.Retryable():
+		own = retired
 	case d.Verdict == Advance:
-		own = after(circuit - time.Duration(w.jitter()*float64(circuit/5))) // no stampede
+		own = circuit - time.Duration(w.jitter()*float64(circuit/5)) // no stampede
 	case d.Safe || l.Key != "":
-		own = after(min(w.Policy.Tier2.Backoff(again), circuit))
+		own = min(w.Policy.Tier2.Backoff(again), circuit)
 	}
-	if until.IsZero() || own.After(until) && d.Verdict != Retry {
-		until = own
+	if f.NotBefore.IsZero() || d.Verdict != Retry && now.Add(own).After(f.NotBefore) {
+		return now.Add(own), false
 	}
-	return until
+	return f.NotBefore, true
 }
 
 // cool stores what the failure means for others, and gives back the probes that it leaves open.
@@ -109,12 +109,12 @@ func (w *way) cool(ctx context.Context, f *failure.Failure, d Decision, l Lane, 
 	if err := w.settle(ctx, false); err != nil || !ok {
 		return err
 	}
-	until := w.rest(f, d, l, now)
+	until, stated := w.rest(f, d, l, now)
 	if !until.After(now) {
 		return nil
 	}
 	c := CoolOff{Lane: l, Candidate: Candidate{Provider: w.entries[w.cur.entry].Provider}, Reason: f.Class,
-		Until: until, Failures: w.off(l).Failures}
+		Until: until, Stated: stated, Failures: w.off(l).Failures}
 	if d.Verdict != Retry {
 		c.Failures++
 	}
@@ -155,7 +155,7 @@ func (w *way) ready(entry, key int, now time.Time) (until time.Time, busy bool, 
 	hash, model := e.Keys[key].Hash, e.Name()
 	for _, c := range w.offs {
 		switch {
-		case c.Lane.Key == "" && (c.Lane.Model != model || len(w.entries) == 1),
+		case c.Lane.Key == "" && (c.Lane.Model != model || len(w.entries) == 1 && !c.Stated),
 			c.Lane.Key != "" && c.Lane.Key != hash,
 			c.Lane.Model != "" && c.Lane.Model != model:
 			continue
@@ -175,7 +175,7 @@ func (w *way) probe(ctx context.Context, c *candidate, now time.Time) (bool, err
 		return true, nil
 	}
 	for _, l := range c.lanes {
-		c.probing = c.probing || l.Lane.Key == ""
+		c.probing = c.probing || l.Lane.Key == "" && w.verdict != Retry
 	}
 	taken, err := w.route.State.Probe(ctx, c.lanes, now.Add(probeFor))
 	c.lanes = taken

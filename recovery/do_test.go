@@ -39,7 +39,8 @@ var update = flag.Bool("update", false, "rewrite the transcripts")
 //	tools, image, say N    the request has a tool, an image, N characters
 //	then WORD [AFTER]      after that long: the run's next "step", a new "run" of a person, or
 //	                       one that is "auto"
-//	replace KEY            the key's file changes at the next failure
+//	replace KEY            the key's file changes during the first request
+//	cool AFTER D [stated]  another session lets the first model cool off for that long
 //	attempt: STEP; STEP …  what the provider does at the next attempt
 //
 // Steps are: text WORD, think WORD, redacted, call, args WORD, callend, tool (executed by the
@@ -184,7 +185,7 @@ func (w *world) Entries() []recovery.Entry {
 	for i := range w.entries {
 		for k := range w.entries[i].Keys {
 			key := &w.entries[i].Keys[k]
-			if s := w.secrets[key.Label]; s != "" {
+			if s := w.secrets[key.Label]; s != "" && w.n > 0 {
 				key.Hash = s
 			}
 		}
@@ -204,11 +205,11 @@ func (w *world) entry(line string) {
 		case "keys":
 			labels = strings.Split(value, ",")
 		case "context":
-			e.Can.Context, _ = strconv.Atoi(value)
+			e.Facts.Context, _ = strconv.ParseInt(value, 10, 64)
 		case "no_tools":
-			e.Can.NoTools = true
+			e.Facts.Tools = new(bool)
 		case "no_images":
-			e.Can.NoImages = true
+			e.Facts.Images = new(bool)
 		case "unreadable":
 			e.Keys = append(e.Keys, recovery.Key{Label: value, Err: &failure.Failure{Class: failure.CredentialsUnresolved, Message: "there is no such key"}})
 		default:
@@ -285,6 +286,18 @@ func play(t *testing.T, script string) string {
 			then = append(then, rest)
 		case "replace":
 			w.secrets[rest] = "a new secret"
+		case "cool":
+			words := strings.Fields(rest)
+			after, _ := time.ParseDuration(words[0])
+			long, _ := time.ParseDuration(words[1])
+			off := recovery.CoolOff{Lane: recovery.Lane{Model: "alpha/large"}, Reason: failure.Overloaded,
+				Until: w.began.Add(after + long), Stated: len(words) > 2}
+			cool := func() { w.plan.Route.State.CoolOff(ctx, off) }
+			if after == 0 {
+				cool()
+			} else {
+				time.AfterFunc(after, cool)
+			}
 		case "compact":
 			w.plan.Compact = func(_ context.Context, c recovery.Compaction) (*llm.Request, error) {
 				w.say("compacted for %s", c.Entry.Name())

@@ -3,7 +3,6 @@ package recovery
 import (
 	"slices"
 	"time"
-	"unicode/utf8"
 
 	"github.com/reprise-run/reprise/failure"
 	"github.com/reprise-run/reprise/llm"
@@ -12,8 +11,9 @@ import (
 // Route is who may answer a run's model calls. It remembers from step to step who did, and
 // is used by one goroutine.
 type Route struct {
-	// Entries returns the models to ask, in order, each with its keys. It is called at the
-	// start of each step, and again when a key was refused: a key may have changed meanwhile.
+	// Entries returns the models to ask, in order, each with its keys: one at least, and always
+	// the same ones. Their secrets may change: it is called at the start of each step, and again
+	// when a key was refused.
 	Entries func() []Entry
 	// State is what cools off; nil: nothing does.
 	State CredentialState
@@ -21,8 +21,10 @@ type Route struct {
 	// used; empty: any.
 	NoFallback bool
 	Key        string
-	// Person: a person asks, who may send one request although everything cools off.
-	Person bool
+	// Person: a person asks, who may send one request although everything cools off. Else a run
+	// that begins so sends nothing and fails. Going: the run had begun before, and waits as
+	// between two attempts.
+	Person, Going bool
 	// Last names the entry that answered before this run, as Entry.Name does; empty: none.
 	Last string
 
@@ -36,7 +38,7 @@ type Route struct {
 type Entry struct {
 	Provider string // its name in the configuration
 	Model    string // the upstream's name
-	Can      Abilities
+	Facts    llm.ModelFacts
 	Keys     []Key // in order; one without a hash where the provider needs none
 	Large    Ceiling
 }
@@ -60,13 +62,6 @@ type Key struct {
 	Err      *failure.Failure
 }
 
-// Abilities are what is known of a model. The zero value knows nothing and refuses nothing.
-type Abilities struct {
-	Context  int // tokens of input and output; 0: not known
-	NoTools  bool
-	NoImages bool
-}
-
 // Why a candidate was not asked.
 const (
 	SkipContext    = "context_too_small"
@@ -81,38 +76,24 @@ const (
 	SkipLarge      = "large_request"
 )
 
-// charsPerToken is more than a token of ordinary text or code has: who is refused by this
-// estimate is too small for certain.
-const charsPerToken = 6
-
-// refuses returns why the model cannot take the request, or nothing.
-func (a Abilities) refuses(req *llm.Request) string {
-	if a.NoTools && len(req.Tools) > 0 {
-		return SkipTools
-	}
-	if a == (Abilities{}) {
-		return ""
-	}
-	chars, images := utf8.RuneCountInString(req.System), false
-	var count func([]llm.Part)
-	count = func(parts []llm.Part) {
-		for i := range parts {
-			p := &parts[i]
-			chars += utf8.RuneCountInString(p.Text) + len(p.Arguments)
-			images = images || p.Kind == llm.PartImage
-			count(p.Content)
-		}
-	}
-	for i := range req.Messages {
-		count(req.Messages[i].Parts)
-	}
+// refuses returns why a model cannot take the request, or nothing. What is not known refuses
+// nothing, and an estimate of the size only where it is half as much again too large.
+func (w *way) refuses(m *llm.ModelFacts) string {
+	no := func(can *bool) bool { return can != nil && !*can }
 	switch {
-	case a.NoImages && images:
+	case no(m.Tools) && len(w.req.Tools) > 0:
+		return SkipTools
+	case no(m.Images) && w.images:
 		return SkipImages
-	case a.Context > 0 && chars/charsPerToken+req.MaxOutputTokens > a.Context:
+	case m.Context > 0 && w.needs.Input*2/3+w.needs.Output > m.Context:
 		return SkipContext
 	}
 	return ""
+}
+
+// hasImage reports whether there is an image in the parts.
+func hasImage(parts []llm.Part) bool {
+	return slices.ContainsFunc(parts, func(p llm.Part) bool { return p.Kind == llm.PartImage || hasImage(p.Content) })
 }
 
 // Candidate is one entry with one key.
@@ -174,7 +155,7 @@ type candidate struct {
 }
 
 // candidates lists the entry's keys that may be used, the preferred one first, those that the
-// step has not asked yet before the others.
+// step has not asked in vain before the others.
 func (w *way) candidates(entry, prefer int) []int {
 	e := &w.entries[entry]
 	var fresh, again []int
@@ -250,7 +231,7 @@ func (w *way) cannot(entry int) string {
 	if w.ceiling(entry) {
 		return SkipLarge
 	}
-	why := w.entries[entry].Can.refuses(w.req)
+	why := w.refuses(&w.entries[entry].Facts)
 	if w.loose && why == SkipContext {
 		return ""
 	}

@@ -42,7 +42,7 @@ func (m *memory) CoolOff(_ context.Context, c recovery.CoolOff) error {
 	m.generation++
 	c.Generation = m.generation
 	if old.Until.After(c.Until) {
-		c.Until = old.Until
+		c.Until, c.Stated = old.Until, old.Stated
 	}
 	m.rows[c.Lane] = c
 	return nil

@@ -21,6 +21,8 @@ type way struct {
 	*Plan
 	route   *Route
 	req     *llm.Request // as the caller made it, or as it was made shorter
+	needs   llm.Needs    // of req
+	images  bool         // in req
 	entries []Entry
 	order   []int // the entries that are left, the next one first
 	loose   bool  // an estimate of a request's size keeps nobody away any more
@@ -41,12 +43,13 @@ type way struct {
 
 // walk begins a step.
 func (p *Plan) walk(req *llm.Request) *way {
-	w := &way{Plan: p, route: p.Route, req: req, asked: map[Lane]bool{}, refused: map[string]bool{}}
+	w := &way{Plan: p, route: p.Route, asked: map[Lane]bool{}, refused: map[string]bool{}}
 	if w.Bound == nil {
 		w.Bound = new(Bound)
 	}
 	w.budget.CanCompact = p.Compact != nil
 	w.renew()
+	w.take(req)
 	for i := range w.entries {
 		if w.entries[i].Name() == w.route.stay {
 			w.order = slices.Insert(w.order, 0, i)
@@ -55,6 +58,14 @@ func (p *Plan) walk(req *llm.Request) *way {
 		}
 	}
 	return w
+}
+
+// take makes req the request of the step.
+func (w *way) take(req *llm.Request) {
+	if w.req = req; len(w.entries) > 1 {
+		w.needs = req.Needs()
+		w.images = slices.ContainsFunc(req.Messages, func(m llm.Message) bool { return hasImage(m.Parts) })
+	}
 }
 
 // renew reads the entries and their keys.
@@ -92,7 +103,7 @@ func (w *way) next(ctx context.Context) (llm.Provider, *llm.Request, *Stopped) {
 			continue
 		case p.at.IsZero():
 			return nil, nil, w.stopped(w.unaskable(), RuleNoWay)
-		case !w.route.begun && !p.probed, wait > left:
+		case !w.route.begun && !w.route.Going && !p.probed, wait > left:
 			return nil, nil, w.stopped(w.cooling(p), RuleCooling)
 		default:
 			wait += time.Duration(w.jitter() * float64(min(wait, probePoll))) // a reset is no stampede
@@ -173,7 +184,7 @@ func (w *way) instead() *Former {
 // sent counts a request that has left.
 func (w *way) sent() {
 	w.Bound.Sent++
-	if w.verdict != Rotate {
+	if w.verdict != Rotate && w.verdict != Compact {
 		w.budget.Attempts++
 	}
 }
@@ -261,13 +272,12 @@ func (w *way) rotation(now time.Time) int {
 // cool off.
 func (w *way) another(now time.Time, without Lane) bool {
 	for _, i := range w.order {
-		e := &w.entries[i]
 		if i == w.cur.entry || w.cannot(i) != "" {
 			continue
 		}
 		for _, k := range w.candidates(i, -1) {
 			until, busy, _ := w.ready(i, k, now)
-			out := without.Key != "" && without.Model == "" && without.Key == e.Keys[k].Hash
+			out := without.Key != "" && without.Model == "" && without.Key == w.entries[i].Keys[k].Hash
 			if !out && !busy && !until.After(now) {
 				return true
 			}
@@ -281,7 +291,8 @@ func (w *way) another(now time.Time, without Lane) bool {
 func (w *way) soonest(f *failure.Failure, now time.Time) (at time.Time) {
 	for _, k := range w.candidates(w.cur.entry, -1) {
 		until, _, _ := w.ready(w.cur.entry, k, now)
-		if k == w.cur.key && f.NotBefore.After(until) {
+		// What speaks against the key alone lets another one go first.
+		if other := k != w.cur.key && rotates(f) && w.route.State != nil; !other && f.NotBefore.After(until) {
 			until = f.NotBefore
 		}
 		if until.Before(now) {
@@ -312,7 +323,7 @@ func (w *way) follow(ctx context.Context, d Decision) *Stopped {
 			}
 			return w.stopped(w.failure(ctx, fmt.Errorf("%w: compact: %w", replay.ErrOurs, err), llm.NeverSent), RuleCompactOnce)
 		}
-		w.req = short
+		w.take(short)
 	}
 	if !w.sleep(ctx, d.NextAt) {
 		return w.stopped(w.failure(ctx, nil, 0), RuleCancelled)
@@ -353,15 +364,16 @@ func (w *way) end(f *failure.Failure, d Decision, attempt string, out llm.Output
 			s.Tried = append(s.Tried, o)
 		}
 	}
-	if d.Safe && (d.Eligible || rotates(f) || advances(f)) {
+	if d.Safe && (d.Eligible || rotates(f) || advances(f)) || d.Rule == RuleCooling {
 		for _, first := range w.failures {
-			if d.Verdict != HandOver || first.Retryable && first.Class.Retryable() {
+			if d.Verdict != HandOver && d.Rule != RuleCooling || first.Retryable && first.Class.Retryable() {
 				s.Failure = first
 				break
 			}
 		}
 	}
-	if at := w.earliest(time.Now()); w.route.State != nil && s.Failure.Retryable && !at.Equal(s.Failure.NotBefore) {
+	// The state's times are rounded up to whole milliseconds.
+	if at := w.earliest(time.Now()); w.route.State != nil && s.Failure.Retryable && at.Sub(s.Failure.NotBefore).Abs() >= time.Millisecond {
 		c := *s.Failure
 		c.NotBefore, c.Hint = at, "cool_off"
 		s.Failure = &c

@@ -172,6 +172,27 @@ func TestChainStripsForeignThinking(t *testing.T) {
 	}
 }
 
+// N70: a time that a provider has asked for is kept through a restart in the middle of the wait.
+func TestAHintOutlivesARestart(t *testing.T) {
+	const wait = 700 * time.Millisecond
+	begin := time.Now()
+	alpha := link("alpha/large", only(fails(failure.Overloaded, wait), says("hello")))
+	w := chained(t, alpha).start()
+	o := w.watch("")
+	r := w.post("hi")
+	o.until(func(e session.Event) bool { return e.Type == session.EventAttempt })
+	o.stop()
+	w.m.Close()
+	w.start()
+	if run := w.ended(r.RunID); run.State != session.Succeeded || run.Claims != 2 {
+		t.Errorf("%+v", run)
+	}
+	times := alpha.Keys[0].Provider.(named).Times()
+	if len(times) != 2 || times[1].Sub(begin) < wait {
+		t.Errorf("requests %v after the beginning", times[len(times)-1].Sub(begin))
+	}
+}
+
 // F69, F71, F72, K-162: another key at once, the label in the record, never the key.
 func TestKeysRotate(t *testing.T) {
 	first, second := llmtest.Script(fails(failure.RateLimited, time.Hour)), llmtest.Script(says("hello"))

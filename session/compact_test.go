@@ -145,13 +145,13 @@ func TestOverflowOfOneMessage(t *testing.T) {
 func TestSummary(t *testing.T) {
 	w := long(t, summarizing, tooLong, say("what they came to"), []llmtest.Step{fail(failure.Overloaded)})
 	run := w.ask("fourth")
-	w.sent(7) // one refused, the summary, three tries
+	w.sent(8) // three before, one refused, the summary, three tries
 	w.tells(4, "User: first\n\nAssistant: one\n\nUser: second\n\nAssistant: two\n\n")
 	side := w.provider.Requests()[4]
 	if len(side.Tools) != 0 || !strings.Contains(side.System, "has become too long") {
 		t.Errorf("the summary is asked for as %+v", side)
 	}
-	for n := 5; n < 7; n++ {
+	for n := 5; n < 8; n++ {
 		w.tells(n, "(what they came to), third, three, fourth")
 	}
 	list := w.attempts(run.ID)

@@ -24,12 +24,9 @@ func (c credentials) CoolOffs(ctx context.Context) (list []recovery.CoolOff, err
 	return list, err
 }
 
-// CoolOff implements recovery.CredentialState. The store counts in milliseconds: what is
-// between two of them is not cut off.
+// CoolOff implements recovery.CredentialState.
 func (c credentials) CoolOff(ctx context.Context, off recovery.CoolOff) error {
-	if t := off.Until.Truncate(time.Millisecond); t.Before(off.Until) {
-		off.Until = t.Add(time.Millisecond)
-	}
+	off.Until = NotBefore(off.Until).Std()
 	return c.update(ctx, func(tx Tx) error { return tx.PutCoolOff(off) })
 }
 

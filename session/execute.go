@@ -140,7 +140,7 @@ func (x *execution) route() (*recovery.Route, error) {
 		return entries
 	}
 	return &recovery.Route{Entries: now, State: credentials{x.m}, NoFallback: x.routing.NoFallback, Key: x.routing.Key,
-		Person: x.run.Origin.Operator, Last: x.last}, nil
+		Person: x.run.Origin.Operator, Going: x.run.Claims > 1, Last: x.last}, nil
 }
 
 // settings completes a session's settings from the configuration, for its model.
@@ -327,7 +327,7 @@ func (x *execution) message(role Role, step int, parts []llm.Part) *Message {
 // failureOf is the part of a failure that a run stores.
 func failureOf(f *failure.Failure) *Failure {
 	return &Failure{
-		Retryable: f.Retryable, RetryClass: f.Class, RetryAfterUntil: At(f.NotBefore),
+		Retryable: f.Retryable, RetryClass: f.Class, RetryAfterUntil: NotBefore(f.NotBefore),
 		Message: f.Message, Provider: f.Provider, Model: f.Model,
 		Status: f.Status, Code: f.Code, RequestID: f.RequestID,
 	}
@@ -337,7 +337,7 @@ func failureOf(f *failure.Failure) *Failure {
 func recoveryOf(f *failure.Failure, e replay.RunEvidence, p recovery.Policy, now time.Time) *Recovery {
 	a := recovery.Arm(f, e, p, now)
 	r := &Recovery{
-		Auto: a.Auto, Verb: a.Verb, NotBefore: At(a.NotBefore), ReplaySafe: a.Safe,
+		Auto: a.Auto, Verb: a.Verb, NotBefore: NotBefore(a.NotBefore), ReplaySafe: a.Safe,
 		Evidence: a.Evidence, Reason: a.Reason, Choices: []string{"regenerate"},
 	}
 	if e.Committed > 0 {

@@ -44,6 +44,15 @@ func At(t time.Time) Time {
 	return Time(t.UnixMilli())
 }
 
+// NotBefore converts a time before which nothing may happen: a part of a millisecond is waited
+// for, too.
+func NotBefore(t time.Time) Time {
+	if n := At(t); n != 0 && n.Std().Before(t) {
+		return n + 1
+	}
+	return At(t)
+}
+
 // Std returns the time, zero for none.
 func (t Time) Std() time.Time {
 	if t == 0 {

@@ -7,7 +7,7 @@ import (
 	"github.com/reprise-run/reprise/session"
 )
 
-const coolOffColumns = `key_hash, model, provider, label, reason, until, failures, probed, generation`
+const coolOffColumns = `key_hash, model, provider, label, reason, until, stated, failures, probed, generation`
 
 // coolOff is a row; its times are milliseconds.
 type coolOff struct {
@@ -17,7 +17,7 @@ type coolOff struct {
 }
 
 func coolOffFields(c *coolOff) []any {
-	return []any{&c.Lane.Key, &c.Lane.Model, &c.Provider, &c.Key, &c.reason, &c.until, &c.Failures, &c.probed, &c.Generation}
+	return []any{&c.Lane.Key, &c.Lane.Model, &c.Provider, &c.Key, &c.reason, &c.until, &c.Stated, &c.Failures, &c.probed, &c.Generation}
 }
 
 func (r *reader) CoolOffs() ([]recovery.CoolOff, error) {
@@ -48,9 +48,10 @@ func (t *tx) PutCoolOff(c recovery.CoolOff) error {
 	if row.Generation, err = t.generation(); err != nil {
 		return err
 	}
-	return t.change(`INSERT INTO credential_state (`+coolOffColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+	return t.change(`INSERT INTO credential_state (`+coolOffColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
 ON CONFLICT (key_hash, model) DO UPDATE SET provider = excluded.provider, label = excluded.label,
 reason = excluded.reason, failures = excluded.failures, probed = 0, generation = excluded.generation,
+stated = CASE WHEN excluded.until > credential_state.until THEN excluded.stated ELSE credential_state.stated END,
 until = CASE WHEN excluded.until > credential_state.until THEN excluded.until ELSE credential_state.until END`,
 		coolOffFields(&row)...)
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/reprise-run/reprise/catalogue"
 	"github.com/reprise-run/reprise/llm"
-	"github.com/reprise-run/reprise/recovery"
 )
 
 // about is what is known of a provider's model: what the operator has set for it, over what is
@@ -27,12 +26,6 @@ func (c *Config) about(provider, model string) llm.ModelFacts {
 		}
 	}
 	return m
-}
-
-// abilities are what a chain asks before it asks a model.
-func abilities(m llm.ModelFacts) recovery.Abilities {
-	no := func(can *bool) bool { return can != nil && !*can }
-	return recovery.Abilities{Context: int(m.Context), NoTools: no(m.Tools), NoImages: no(m.Images)}
 }
 
 // over completes what is set by what is known otherwise. A price replaces the whole price, and

@@ -187,7 +187,7 @@ providers: {a: {dialect: responses, base_url: `+up.URL+`/v1, keys: ['file:`+path
 	if run.State != session.Failed || len(attempts) != 1 || up.saw() != "old=1" {
 		t.Errorf("%+v; saw %s", run, up.saw())
 	}
-	if f := run.Failure; f == nil || f.RetryClass.String() != "auth_failed" || len(f.Tried) != 2 || f.Tried[1].Key != "env:NONE" {
+	if f := run.Failure; f == nil || f.RetryClass.String() != "auth_failed" || len(f.Tried) != 3 || f.Tried[1].Key != "env:SAME" || f.Tried[2].Key != "env:NONE" {
 		t.Errorf("%+v", f)
 	}
 	write("new")

@@ -205,7 +205,7 @@ func (m *Models) entry(model string) (recovery.Entry, error) {
 	if p == nil {
 		return recovery.Entry{}, m.notFound(name, upstream, fmt.Sprintf("There is no provider %q.", name))
 	}
-	e := recovery.Entry{Provider: name, Model: upstream, Can: abilities(m.About(name, upstream)), Keys: p.ready(m.cfg.env)}
+	e := recovery.Entry{Provider: name, Model: upstream, Facts: m.About(name, upstream), Keys: p.ready(m.cfg.env)}
 	e.Large = recovery.Ceiling(m.cfg.Providers[name].Large)
 	for i := range e.Keys {
 		if k := &e.Keys[i]; k.Err != nil {
@@ -227,7 +227,7 @@ func (m *Models) notFound(name, model, message string) error {
 	}
 }
 
-// ready reads the keys. One secret under two names is one key, by the first of them.
+// ready reads the keys.
 func (e *endpoint) ready(env Env) []recovery.Key {
 	if len(e.keys) == 0 {
 		return []recovery.Key{{Provider: e.Provider}}
@@ -243,9 +243,7 @@ func (e *endpoint) ready(env Env) []recovery.Key {
 			sum := sha256.Sum256([]byte(e.base + "\x00" + secret))
 			k.Hash, k.Provider = hex.EncodeToString(sum[:16]), keyed{e.WithKey(secret), label}
 		}
-		if k.Err != nil || !slices.ContainsFunc(keys, func(o recovery.Key) bool { return o.Hash == k.Hash }) {
-			keys = append(keys, k)
-		}
+		keys = append(keys, k)
 	}
 	return keys
 }

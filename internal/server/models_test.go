@@ -15,7 +15,6 @@ import (
 	"github.com/reprise-run/reprise/failure"
 	"github.com/reprise-run/reprise/internal/httpapi"
 	"github.com/reprise-run/reprise/llm"
-	"github.com/reprise-run/reprise/recovery"
 	"github.com/reprise-run/reprise/session"
 )
 
@@ -206,7 +205,7 @@ models:
 providers: {a: {base_url: http://127.0.0.1:1/v1}}
 models: {a/*: {context: 9, tools: false, images: true}}
 `, nil)
-	if e, err := m.Entries("a/x"); err != nil || e[0].Can != (recovery.Abilities{Context: 9, NoTools: true}) {
+	if e, err := m.Entries("a/x"); err != nil || e[0].Facts.Context != 9 || *e[0].Facts.Tools || !*e[0].Facts.Images {
 		t.Errorf("a chain knows %+v, %v", e, err)
 	}
 	if p := cfg.about("rehearsal", "ok").Price; p.Output != 10*llm.Dollar {

@@ -17,7 +17,7 @@ func (w *world) coolOffs() []recovery.CoolOff {
 func coolOff(until session.Time) recovery.CoolOff {
 	return recovery.CoolOff{Lane: recovery.Lane{Key: "hash", Model: "openai/org/gpt"},
 		Candidate: recovery.Candidate{Provider: "openai", Model: "org/gpt", Key: "env:A"},
-		Reason:    failure.RateLimited, Until: (t0 + until).Std(), Failures: 2}
+		Reason:    failure.RateLimited, Until: (t0 + until).Std(), Stated: true, Failures: 2}
 }
 
 // coolOffs: of two times the later one stands, a probe is one, and whoever comes late changes

@@ -83,6 +83,7 @@ export interface CoolOff {
   probed?: string;
   provider: string;
   reason: 'unknown' | 'rate_limited' | 'overloaded' | 'server_error' | 'network' | 'timeout' | 'stream_interrupted' | 'quota_exhausted' | 'spend_limit_exceeded' | 'auth_failed' | 'credentials_unresolved' | 'permission_denied' | 'model_not_found' | 'context_overflow' | 'request_too_large' | 'invalid_request' | 'content_filtered' | 'cancelled' | 'interrupted' | 'local';
+  stated?: boolean;
   until: string;
 }
 
