@@ -76,7 +76,19 @@ func (x *execution) do(ctx context.Context) error {
 
 // work answers what is not answered yet.
 func (x *execution) work(ctx context.Context) error {
-	req, settings, outputs, err := x.conversation(ctx)
+	var (
+		retry    Retry
+		req      llm.Request
+		settings Settings
+		outputs  int
+	)
+	err := x.m.store.View(ctx, func(tx ReadTx) (err error) {
+		if retry, err = x.m.retry(tx); err != nil {
+			return err
+		}
+		req, settings, outputs, err = x.conversation(tx)
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -87,10 +99,6 @@ func (x *execution) work(ctx context.Context) error {
 	}
 	if x.run.Claims > maxClaims && !agent.Answered(req.Messages) {
 		return &recovery.Stopped{Failure: failure.NewLocal("claims", fmt.Sprintf("The run was started %d times and never came to its end.", maxClaims))}
-	}
-	var retry Retry
-	if err := x.m.store.View(ctx, func(tx ReadTx) (err error) { retry, err = x.m.retry(tx); return err }); err != nil {
-		return err
 	}
 	x.limits = x.m.cfg.Spend
 	if settings.SpendLimit != nil {

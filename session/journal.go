@@ -126,41 +126,37 @@ func asks(parts []llm.Part) bool {
 
 // conversation reads the model's context and the session's settings, and counts the run's
 // stored outputs.
-func (x *execution) conversation(ctx context.Context) (req llm.Request, set Settings, outputs int, err error) {
-	err = x.m.store.View(ctx, func(tx ReadTx) error {
-		s, err := tx.Session(x.run.SessionID)
-		if err != nil {
-			return err
-		}
-		set = x.m.settings(s.Settings, x.run.Model)
-		messages, err := tx.Messages(x.run.SessionID, false, 0, 0)
-		if err != nil {
-			return err
-		}
-		req.Messages, _ = contextOf(messages)
-		outputs = outputsOf(messages, x.run)
-		if x.last, err = answered(tx, messages); err != nil {
-			return err
-		}
-		x.prior = map[callKey]ToolCall{}
-		for run := x.run; ; {
-			calls, err := tx.ToolCalls(run.ID)
-			if err != nil {
-				return err
-			}
-			for _, c := range calls {
-				x.prior[callKey{c.Step, c.CallID}] = c
-			}
-			if run.Continues == "" {
-				return nil
-			}
-			if run, err = tx.Run(run.Continues); err != nil {
-				return err
-			}
-		}
-	})
+func (x *execution) conversation(tx ReadTx) (req llm.Request, set Settings, outputs int, err error) {
+	s, err := tx.Session(x.run.SessionID)
+	if err != nil {
+		return req, set, 0, err
+	}
+	set = x.m.settings(s.Settings, x.run.Model)
+	messages, err := tx.Messages(x.run.SessionID, false, 0, 0)
+	if err != nil {
+		return req, set, 0, err
+	}
 	req.System, req.MaxOutputTokens = set.System, set.MaxOutputTokens
-	return req, set, outputs, err
+	req.Messages, _ = contextOf(messages)
+	if x.last, err = answered(tx, messages); err != nil {
+		return req, set, 0, err
+	}
+	x.prior = map[callKey]ToolCall{}
+	for run := x.run; ; {
+		calls, err := tx.ToolCalls(run.ID)
+		if err != nil {
+			return req, set, 0, err
+		}
+		for _, c := range calls {
+			x.prior[callKey{c.Step, c.CallID}] = c
+		}
+		if run.Continues == "" {
+			return req, set, outputsOf(messages, x.run), nil
+		}
+		if run, err = tx.Run(run.Continues); err != nil {
+			return req, set, 0, err
+		}
+	}
 }
 
 // answered names who wrote the last whole reply, as provider/model; empty: nobody.

@@ -237,27 +237,30 @@ func (m *Manager) update(ctx context.Context, d Durability, f func(tx Tx) error)
 	return nil
 }
 
-// emit puts a lifecycle event into the outbox under a new revision of its session.
-func emit(tx Tx, id ID, e Event) error {
+// emit puts lifecycle events of a session into the outbox, each under a new revision. What the
+// session has become is told last.
+func emit(tx Tx, id ID, events ...Event) error {
 	now := At(time.Now())
-	rev, err := tx.Touch(id, now)
+	revision, err := tx.Touch(id, len(events), now)
 	if err != nil {
 		return fmt.Errorf("raise the revision: %w", err)
 	}
-	e.SessionID, e.Revision, e.At = id, rev, now
-	if e.Type == EventSession {
-		s, err := tx.Session(id)
-		if err != nil {
-			return fmt.Errorf("read the session: %w", err)
+	rows := make([][]byte, len(events))
+	for i, e := range events {
+		e.SessionID, e.Revision, e.At = id, revision-int64(len(events)-1-i), now
+		if e.Type == EventSession {
+			s, err := tx.Session(id)
+			if err != nil {
+				return fmt.Errorf("read the session: %w", err)
+			}
+			e.Session = &s
 		}
-		e.Session = &s
+		if rows[i], err = json.Marshal(e); err != nil {
+			return fmt.Errorf("encode the event: %w", err)
+		}
+		remember(tx, e)
 	}
-	data, err := json.Marshal(e)
-	if err != nil {
-		return fmt.Errorf("encode the event: %w", err)
-	}
-	remember(tx, e)
-	return tx.AppendOutbox(id, data)
+	return tx.AppendOutbox(id, rows...)
 }
 
 // emitRun tells of a run and of what it makes of its session.
@@ -269,10 +272,7 @@ func emitRun(tx Tx, r Run) error {
 		}
 		r.Spend = &spent
 	}
-	if err := emit(tx, r.SessionID, Event{Type: EventRun, Run: &r}); err != nil {
-		return err
-	}
-	return emit(tx, r.SessionID, Event{Type: EventSession})
+	return emit(tx, r.SessionID, Event{Type: EventRun, Run: &r}, Event{Type: EventSession})
 }
 
 func emitPending(tx Tx, id ID) error {

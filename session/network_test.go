@@ -25,8 +25,8 @@ func (o *oneSchedule) Update(_ context.Context, _ Durability, f func(Tx) error) 
 func (o *oneSchedule) Schedules(...ScheduleState) ([]Schedule, error)                 { return []Schedule{o.now}, nil }
 func (o *oneSchedule) Run(id RunID) (Run, error)                                      { return Run{ID: id, Model: "far/m"}, nil }
 func (o *oneSchedule) Session(id ID) (Session, error)                                 { return Session{ID: id}, nil }
-func (o *oneSchedule) Touch(ID, Time) (int64, error)                                  { return 1, nil }
-func (o *oneSchedule) AppendOutbox(ID, []byte) error                                  { return nil }
+func (o *oneSchedule) Touch(ID, int, Time) (int64, error)                             { return 1, nil }
+func (o *oneSchedule) AppendOutbox(ID, ...[]byte) error                               { return nil }
 func (o *oneSchedule) PutSchedule(s Schedule, _ int64, _ ScheduleState) error {
 	o.now, o.seen = s, append(o.seen, s)
 	return nil

@@ -108,8 +108,8 @@ type Tx interface {
 	// PutSession writes title, model, settings, archived, paused and updated_at. It leaves
 	// the revision alone.
 	PutSession(s Session) error
-	// Touch raises a session's revision and updated_at and returns the new revision.
-	Touch(id ID, now Time) (int64, error)
+	// Touch raises a session's revision by n, and updated_at, and returns the new revision.
+	Touch(id ID, n int, now Time) (int64, error)
 
 	// InsertMessage stores a message and returns the position that it got: one after the
 	// session's last.
@@ -177,8 +177,8 @@ type Tx interface {
 	// state; else ErrLost.
 	PutToolCall(c ToolCall, expect CallState) error
 
-	// AppendOutbox adds a lifecycle event, to be published after the commit.
-	AppendOutbox(session ID, data []byte) error
+	// AppendOutbox adds a session's lifecycle events, to be published after the commit.
+	AppendOutbox(session ID, data ...[]byte) error
 	DeleteOutbox(upTo int64) error
 
 	// PutIdempotent stores an answer for 24 hours; ErrLost where the key is taken.

@@ -182,17 +182,15 @@ func queueMessage(tx Tx, s Session, p Pending) error {
 	if msg.Position, err = tx.InsertMessage(msg); err != nil {
 		return err
 	}
-	if err := emit(tx, s.ID, Event{Type: EventMessage, Message: &msg}); err != nil {
-		return err
-	}
 	return queueRun(tx, Run{
 		ID: p.RunID, SessionID: s.ID, MessageID: p.MessageID,
 		Trigger: TriggerMessage, Actor: p.Actor, Model: s.Model, Routing: p.Routing, Origin: byOperator,
-	})
+	}, Event{Type: EventMessage, Message: &msg})
 }
 
-// queueRun stores a queued run and tells of it; whoever calls it tells of the session.
-func queueRun(tx Tx, r Run) error {
+// queueRun stores a queued run and tells of it, after what else has happened; whoever calls it
+// tells of the session.
+func queueRun(tx Tx, r Run, before ...Event) error {
 	r.State, r.QueuedAt, r.Attempt = Queued, At(time.Now()), max(r.Attempt, 1)
 	if r.Trigger != TriggerMessage {
 		msg, err := tx.Message(r.MessageID)
@@ -208,7 +206,7 @@ func queueRun(tx Tx, r Run) error {
 	if err := tx.InsertRun(r); err != nil {
 		return err
 	}
-	return emit(tx, r.SessionID, Event{Type: EventRun, Run: &r})
+	return emit(tx, r.SessionID, append(before, Event{Type: EventRun, Run: &r})...)
 }
 
 func appendPending(tx Tx, p Pending) error {

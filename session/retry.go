@@ -34,10 +34,7 @@ func putSchedule(tx Tx, s, old Schedule) error {
 	if err := tx.PutSchedule(s, old.Token, old.State); err != nil {
 		return err
 	}
-	if err := emit(tx, s.SessionID, Event{Type: EventSchedule, Schedule: &s}); err != nil {
-		return err
-	}
-	return emit(tx, s.SessionID, Event{Type: EventSession})
+	return emit(tx, s.SessionID, Event{Type: EventSchedule, Schedule: &s}, Event{Type: EventSession})
 }
 
 // retire removes a session's schedule, where there is one.

@@ -11,12 +11,18 @@ func (r *reader) Outbox(after int64, limit int) ([]session.Outboxed, error) {
 	return list(r, outboxFields, `SELECT seq, session_id, data FROM outbox WHERE seq > $1 ORDER BY seq LIMIT $2`, after, atMost(limit))
 }
 
-func (t *tx) AppendOutbox(id session.ID, data []byte) error {
-	seq, err := t.returning(`UPDATE counters SET value = value + 1 WHERE name = 'outbox' RETURNING value`)
+func (t *tx) AppendOutbox(id session.ID, data ...[]byte) error {
+	last, err := t.returning(`UPDATE counters SET value = value + $1 WHERE name = 'outbox' RETURNING value`, len(data))
 	if err != nil {
 		return err
 	}
-	return t.change(`INSERT INTO outbox (seq, session_id, data) VALUES ($1, $2, $3)`, seq, id, data)
+	for i, d := range data {
+		seq := last - int64(len(data)-1-i)
+		if err := t.change(`INSERT INTO outbox (seq, session_id, data) VALUES ($1, $2, $3)`, seq, id, d); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (t *tx) DeleteOutbox(upTo int64) error {

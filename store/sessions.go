@@ -104,8 +104,8 @@ paused = $6, updated_at = $7 WHERE id = $1`,
 		s.ID, s.Title, s.Model, asJSON(&s.Settings), s.Archived, s.Paused, s.UpdatedAt)
 }
 
-func (t *tx) Touch(id session.ID, now session.Time) (int64, error) {
-	return t.returning(`UPDATE sessions SET revision = revision + 1,
+func (t *tx) Touch(id session.ID, n int, now session.Time) (int64, error) {
+	return t.returning(`UPDATE sessions SET revision = revision + $3,
 updated_at = CASE WHEN updated_at < $2 THEN $2 ELSE updated_at END
-WHERE id = $1 RETURNING revision`, id, now)
+WHERE id = $1 RETURNING revision`, id, now, n)
 }

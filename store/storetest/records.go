@@ -12,14 +12,11 @@ func outbox(w *world) {
 		return read(w, func(tx session.ReadTx) ([]session.Outboxed, error) { return tx.Outbox(0, limit) })
 	}
 	add := func(data ...string) {
-		w.do(func(tx session.Tx) error {
-			for _, d := range data {
-				if err := tx.AppendOutbox("ses_1", []byte(d)); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
+		var rows [][]byte
+		for _, d := range data {
+			rows = append(rows, []byte(d))
+		}
+		w.do(func(tx session.Tx) error { return tx.AppendOutbox("ses_1", rows...) })
 	}
 	add("a", "\xff\x00 not UTF-8")
 	add("c")

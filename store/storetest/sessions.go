@@ -32,10 +32,10 @@ func sessions(w *world) {
 	for i, now := range []session.Time{t0 + 10, t0 + 3} { // the second clock is behind
 		var revision int64
 		w.do(func(tx session.Tx) (err error) {
-			revision, err = tx.Touch("ses_1", now)
+			revision, err = tx.Touch("ses_1", i+1, now)
 			return err
 		})
-		put.Revision, put.UpdatedAt = 8+int64(i), t0+10
+		put.Revision, put.UpdatedAt = 8+2*int64(i), t0+10
 		if revision != put.Revision {
 			w.Fatalf("revision %d, want %d", revision, put.Revision)
 		}
@@ -48,7 +48,7 @@ func sessions(w *world) {
 	}), session.ErrNotFound)
 	w.lost(func(tx session.Tx) error { return tx.PutSession(session.Session{ID: "ses_none"}) })
 	w.lost(func(tx session.Tx) error {
-		_, err := tx.Touch("ses_none", t0)
+		_, err := tx.Touch("ses_none", 1, t0)
 		return err
 	})
 }
@@ -124,7 +124,7 @@ func sessionList(w *world) {
 	list(true, 0, 10, "ses_2")
 	w.queued("run_1", "ses_1")
 	w.do(func(tx session.Tx) error {
-		_, err := tx.Touch("ses_1", t0+1)
+		_, err := tx.Touch("ses_1", 1, t0+1)
 		return err
 	})
 	list(false, 0, 10, "ses_1", "ses_3")
