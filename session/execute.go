@@ -121,11 +121,10 @@ func (x *execution) work(ctx context.Context) error {
 		MaxSteps:   settings.MaxSteps,
 		Compaction: x.compaction(route),
 	}
-	if err := x.writer.claimed(); err != nil { // the marker is the fence: it goes before the first request
-		return err
-	}
-	if err := x.heed(ctx, outputs); err != nil {
-		return err
+	if x.run.Claims > 1 {
+		if err := x.heed(ctx, outputs); err != nil {
+			return err
+		}
 	}
 	return run.Do(ctx)
 }
