@@ -127,11 +127,10 @@ func asks(parts []llm.Part) bool {
 // conversation reads the model's context and the session's settings, and counts the run's
 // stored outputs.
 func (x *execution) conversation(tx ReadTx) (req llm.Request, set Settings, outputs int, err error) {
-	s, err := tx.Session(x.run.SessionID)
-	if err != nil {
+	if set, err = tx.Settings(x.run.SessionID); err != nil {
 		return req, set, 0, err
 	}
-	set = x.m.settings(s.Settings, x.run.Model)
+	set = x.m.settings(set, x.run.Model)
 	messages, err := tx.Messages(x.run.SessionID, false, 0, 0)
 	if err != nil {
 		return req, set, 0, err

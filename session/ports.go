@@ -52,6 +52,8 @@ type Store interface {
 type ReadTx interface {
 	// Session reads a session with its derived State, LastRun and Schedule.
 	Session(id ID) (Session, error)
+	// Settings reads a session's settings alone.
+	Settings(id ID) (Settings, error)
 	// Sessions lists the sessions that have changed after a time (0: all) by last change, newest
 	// first.
 	Sessions(archived bool, after Time, limit int) ([]Session, error)

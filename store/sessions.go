@@ -44,6 +44,10 @@ func (r *reader) Session(id session.ID) (session.Session, error) {
 	return s, nil
 }
 
+func (r *reader) Settings(id session.ID) (session.Settings, error) {
+	return one(r, func(s *session.Settings) []any { return []any{asJSON(s)} }, `SELECT settings FROM sessions WHERE id = $1`, id)
+}
+
 // first is a list's first element, nil where there is none.
 func first[T any](list []T) *T {
 	if len(list) == 0 {

@@ -17,6 +17,7 @@ func sessions(w *world) {
 		Archived: true, Paused: true, CreatedAt: t0, UpdatedAt: t0 + 5, Revision: 7, State: session.Idle}
 	w.do(func(tx session.Tx) error { return tx.InsertSession(want) })
 	w.same("session", w.readSession("ses_1"), want)
+	w.same("settings", read(w, func(tx session.ReadTx) (session.Settings, error) { return tx.Settings("ses_1") }), want.Settings)
 	w.lost(func(tx session.Tx) error { return tx.InsertSession(want) })
 
 	put := want
@@ -44,6 +45,10 @@ func sessions(w *world) {
 
 	w.is(w.s.View(w.Context(), func(tx session.ReadTx) error {
 		_, err := tx.Session("ses_none")
+		return err
+	}), session.ErrNotFound)
+	w.is(w.s.View(w.Context(), func(tx session.ReadTx) error {
+		_, err := tx.Settings("ses_none")
 		return err
 	}), session.ErrNotFound)
 	w.lost(func(tx session.Tx) error { return tx.PutSession(session.Session{ID: "ses_none"}) })
