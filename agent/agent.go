@@ -75,6 +75,8 @@ type Run struct {
 	// earlier claims of the run.
 	Step, Sent int
 	Compaction Compaction
+	// About is what is known of an entry's model.
+	About func(provider, model string) llm.ModelFacts
 }
 
 // Do runs the loop until the model asks for no more tools. Its error is a

@@ -33,9 +33,9 @@ type Compaction struct {
 	// Turns is how many of the last turns stay, where that shortens anything; at least the
 	// operator's last message and the newest step do.
 	Turns int
-	// At is the estimate of tokens from which on a request is made shorter before it is sent;
-	// 0: only where the model refuses it.
-	At int64
+	// Threshold is the share of its model's context at which a request is made shorter before it
+	// is sent, where that size is known; 0: only where the model refuses it.
+	Threshold float64
 }
 
 // Cut says which messages of a conversation are left out, and what is told instead.
@@ -69,9 +69,10 @@ func (c Cut) apply(messages []llm.Message) []llm.Message {
 	return append(out, messages[c.First:]...)
 }
 
-// cut finds what can be left out so that half of the conversation stays. Calls stay with their
-// results. ok is false where nothing can be.
-func cut(messages []llm.Message, turns int) (c Cut, ok bool) {
+// cut finds what can be left out so that half of the conversation stays, and no more than half of
+// a window of that many tokens (0: not known). Calls stay with their results. ok is false where
+// nothing can be.
+func cut(messages []llm.Message, turns int, window int64) (c Cut, ok bool) {
 	size := make([]int64, len(messages)+1) // of what comes from there on
 	var starts []int                       // of turns
 	for i := len(messages) - 1; i >= 0; i-- {
@@ -81,7 +82,11 @@ func cut(messages []llm.Message, turns int) (c Cut, ok bool) {
 		}
 	}
 	c = Cut{Held: -1, Before: size[0]}
-	enough := func(i int) bool { return size[i] <= size[0]/2 }
+	most := size[0] / 2
+	if window > 0 {
+		most = min(most, window/2)
+	}
+	enough := func(i int) bool { return size[i] <= most }
 	for n := min(turns, len(starts)) - 1; n >= 0; n-- {
 		if i := starts[n]; i > 0 && (enough(i) || n == 0) {
 			c.First = i
@@ -111,18 +116,17 @@ func told(m llm.Message) bool {
 // errNothing: nothing can be left out of the conversation.
 var errNothing = errors.New("nothing can be left out")
 
-// compact makes the conversation of the run shorter. What it asks a model counts on the step's
-// bound.
-func (r *Run) compact(ctx context.Context, step int, cause string, bound *recovery.Bound) error {
+// compact makes the conversation of the run shorter, for a model of which that much is known.
+func (r *Run) compact(ctx context.Context, step int, cause string, facts llm.ModelFacts) error {
 	messages, err := r.Journal.Compact(ctx, step, func(messages []llm.Message) (Cut, error) {
-		c, ok := cut(messages, r.Compaction.Turns)
+		c, ok := cut(messages, r.Compaction.Turns, facts.Context)
 		if !ok {
 			return c, errNothing
 		}
 		c.Cause, c.Strategy = cause, r.Compaction.Strategy
 		if c.Strategy == Summarize {
 			var err error
-			if c.Summary, err = r.summarize(ctx, step, cause, messages[:c.First], bound); err != nil {
+			if c.Summary, err = r.summarize(ctx, step, cause, messages[:c.First], facts); err != nil {
 				return c, err
 			}
 		}
@@ -138,7 +142,7 @@ func (r *Run) compact(ctx context.Context, step int, cause string, bound *recove
 // overflow is the answer to a model's refusal. Where nothing can be left out, the refusal stays
 // the step's failure.
 func (r *Run) overflow(ctx context.Context, step int, c recovery.Compaction) (*llm.Request, error) {
-	err := r.compact(ctx, step, CauseOverflow, c.Bound)
+	err := r.compact(ctx, step, CauseOverflow, r.About(c.Entry.Provider, c.Entry.Model))
 	if errors.Is(err, errNothing) {
 		return nil, &recovery.Stopped{Failure: c.Failure, Decision: recovery.Decision{Class: c.Failure.Class, Rule: recovery.RuleCompactOnce}}
 	}
@@ -148,20 +152,20 @@ func (r *Run) overflow(ctx context.Context, step int, c recovery.Compaction) (*l
 // relieve makes a request shorter before it is sent that has grown as long as it may. Where that
 // cannot be done, it is sent as it is: the model may still take it.
 func (r *Run) relieve(ctx context.Context, step int) error {
-	if !r.full() {
+	entries := r.Plan.Route.Entries()
+	if r.Compaction.Strategy == "" || r.Compaction.Threshold == 0 || len(entries) == 0 {
 		return nil
 	}
-	err := r.compact(ctx, step, CauseThreshold, r.Plan.Bound)
+	facts := r.About(entries[0].Provider, entries[0].Model)
+	if facts.Context == 0 || float64(r.Request.Needs().Input) < r.Compaction.Threshold*float64(facts.Context) {
+		return nil
+	}
+	err := r.compact(ctx, step, CauseThreshold, facts)
 	var stopped *recovery.Stopped
 	if errors.Is(err, errNothing) || ctx.Err() == nil && errors.As(err, &stopped) {
 		return nil // why is stored with the attempts of the summary
 	}
 	return err
-}
-
-// full reports whether the request has grown as long as it may.
-func (r *Run) full() bool {
-	return r.Compaction.Strategy != "" && r.Compaction.At > 0 && r.Request.Needs().Input >= r.Compaction.At
 }
 
 const instruction = `You are given the beginning of a conversation between a user and an assistant that has become too long. Write what the assistant must know of it to go on: what the user wants and has decided, what was done and found out, names, paths, figures and quotations that still matter, and what is open. Be complete and brief. Write no answer to the user and nothing about this task.`
@@ -173,15 +177,19 @@ const (
 
 // summarize asks for a summary, as a side call: its output reaches nobody but the conversation,
 // and its attempts say nothing about the run's.
-func (r *Run) summarize(ctx context.Context, step int, cause string, messages []llm.Message, bound *recovery.Bound) (string, error) {
-	plan, route := r.Plan, *r.Plan.Route
-	plan.Route, plan.Bound, plan.Compact = &route, bound, nil
+func (r *Run) summarize(ctx context.Context, step int, cause string, messages []llm.Message, facts llm.ModelFacts) (string, error) {
+	plan, route := r.Plan, *r.Plan.Route // what it asks counts on the step's bound
+	plan.Route, plan.Compact = &route, nil
+	answer := int64(summaryTokens)
+	if facts.MaxOutput > 0 {
+		answer = min(answer, facts.MaxOutput)
+	}
 	plan.Terms = replay.Terms{Hold: replay.Hold{Mode: replay.HoldWhole}}
 	scope := r.Scope
 	scope.Step, scope.Lineage = step, "compaction_"+cause
 	reply, err := recovery.Do(ctx, plan, replay.New(scope, r.Ledger, r.Origin), nowhere{}, &llm.Request{
-		System: instruction, MaxOutputTokens: summaryTokens,
-		Messages: []llm.Message{{Role: llm.RoleUser, Parts: []llm.Part{llm.Text(transcript(messages))}}},
+		System: instruction, MaxOutputTokens: int(answer),
+		Messages: []llm.Message{{Role: llm.RoleUser, Parts: []llm.Part{llm.Text(transcript(messages, facts.Context))}}},
 	})
 	if err != nil {
 		var s *recovery.Stopped
@@ -208,11 +216,16 @@ type nowhere struct{}
 func (nowhere) Append(context.Context, []llm.Event) error { return nil }
 
 // transcript writes the messages down as one text of half their length, so that whoever could
-// almost take them can take it. Long parts lose their middle.
-func transcript(messages []llm.Message) string {
+// almost take them can take it, and of half a window of that many tokens (0: not known). Long
+// parts lose their middle.
+func transcript(messages []llm.Message, window int64) string {
 	parts, size := 0, 0
 	each(messages, func(_ string, text string) { parts, size = parts+1, size+len(text) })
-	room := max(size/2/max(parts, 1), leastClip)
+	size /= 2
+	if window > 0 {
+		size = min(size, int(window)*2) // four bytes a token
+	}
+	room := max(size/max(parts, 1), leastClip)
 	short := 0 // parts that leave some of their room to the others
 	each(messages, func(_ string, text string) { short += max(room-len(text), 0) })
 	room += short / max(parts, 1)

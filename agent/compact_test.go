@@ -59,7 +59,7 @@ func TestCut(t *testing.T) {
 		{"aaau", 2, "u"},
 	} {
 		messages := talk(c.talk)
-		cut, ok := cut(messages, c.turns)
+		cut, ok := cut(messages, c.turns, 0)
 		if ok != (c.want != "") {
 			t.Errorf("%s: %v, %+v", c.talk, ok, cut)
 			continue
@@ -81,13 +81,28 @@ func TestCut(t *testing.T) {
 	}
 }
 
+// A window that is known bounds what stays, also where half of the conversation is larger.
+func TestCutForASmallWindow(t *testing.T) {
+	messages := talk("uauauaua")
+	size := (&llm.Request{Messages: messages}).Needs().Input
+	if c, ok := cut(append(messages, talk("u")...), 4, 0); !ok || c.First != 6 {
+		t.Errorf("without a window: %+v", c)
+	}
+	if c, ok := cut(append(messages, talk("u")...), 4, size/3); !ok || c.First != 8 {
+		t.Errorf("with a small one: %+v", c)
+	}
+	if text := transcript(talk("UAUA"), 500); len(text) > 1200 {
+		t.Errorf("a transcript of %d bytes for 500 tokens", len(text))
+	}
+}
+
 // A transcript is about half as long as what it is of, and has something of every part.
 func TestTranscript(t *testing.T) {
 	messages := talk("UaCRuACR")
 	messages = append(messages, llm.Message{Role: llm.RoleUser, Parts: []llm.Part{llm.Text("ä" + strings.Repeat("ö", 999))}})
 	size := 0
 	each(messages, func(_, text string) { size += len(text) })
-	text := transcript(messages)
+	text := transcript(messages, 0)
 	if len(text) > size*6/10 || !strings.Contains(text, " […] ") || strings.ContainsRune(text, '�') {
 		t.Errorf("%d bytes of %d", len(text), size)
 	}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/reprise-run/reprise/agent"
 	"github.com/reprise-run/reprise/llm"
-	"github.com/reprise-run/reprise/recovery"
 )
 
 // Compact implements agent.Journal. A compaction is a row like others: superseded, it is out of
@@ -27,11 +26,16 @@ func (x *execution) Compact(ctx context.Context, _ int, f func([]llm.Message) (a
 		return nil, err
 	}
 	told := &Compaction{Cause: c.Cause, Strategy: c.Strategy, Summary: c.Summary, Before: c.Before, After: c.After}
-	for _, m := range from[:c.First] {
-		told.UpTo = max(told.UpTo, m.Position)
+	if old := lastCompaction(rows); old != nil {
+		told.UpTo = old.UpTo
+	}
+	for _, i := range from[:c.First] {
+		if i >= 0 {
+			told.UpTo = max(told.UpTo, rows[i].Position)
+		}
 	}
 	if c.Held >= 0 {
-		told.Kept = from[c.Held].ID
+		told.Kept = rows[from[c.Held]].ID
 	}
 	err = x.commit(ctx, func(tx Tx, run *Run) error {
 		msg := x.message(RoleNotice, -1, []llm.Part{{Kind: llm.PartNotice, Text: told.String()}})
@@ -53,24 +57,6 @@ func (x *execution) Compact(ctx context.Context, _ int, f func([]llm.Message) (a
 	}
 	messages, _ = contextOf(rows)
 	return messages, nil
-}
-
-// compaction is when the run's conversation is made shorter: at a share of what the model that is
-// asked first takes.
-func (x *execution) compaction(route *recovery.Route) agent.Compaction {
-	c := x.m.cfg.Compaction
-	out := agent.Compaction{Strategy: c.Strategy, Turns: c.Turns}
-	if first := route.Entries(); len(first) > 0 {
-		out.At = int64(c.Threshold * float64(x.m.models.About(first[0].Provider, first[0].Model).Context))
-	}
-	return out
-}
-
-// Compacting says when conversations are made shorter, and how; the zero value: never.
-type Compacting struct {
-	Strategy  agent.Strategy
-	Threshold float64 // of the model's context; 0: only where the model refuses
-	Turns     int     // that stay, where that shortens anything
 }
 
 // String says what was done, for a person.

@@ -18,7 +18,7 @@ var tooLong = []llmtest.Step{llmtest.Fail(&failure.Failure{Class: failure.Contex
 	Message: "upstream 503: prompt is too long"})}
 
 // long is a world whose session has three short turns, and then the scripts.
-func long(t *testing.T, how session.Compacting, scripts ...[]llmtest.Step) *world {
+func long(t *testing.T, how agent.Compaction, scripts ...[]llmtest.Step) *world {
 	t.Helper()
 	w := newWorld(t, append([][]llmtest.Step{say("one"), say("two"), say("three")}, scripts...)...)
 	w.cfg.Compaction, w.cfg.System = how, "be kind"
@@ -63,8 +63,8 @@ func (w *world) tells(n int, want string) {
 }
 
 var (
-	dropping    = session.Compacting{Strategy: agent.Drop, Turns: 2}
-	summarizing = session.Compacting{Strategy: agent.Summarize, Turns: 2}
+	dropping    = agent.Compaction{Strategy: agent.Drop, Turns: 2}
+	summarizing = agent.Compaction{Strategy: agent.Summarize, Turns: 2}
 )
 
 // K-154, K-152, K-153, N55: an overflow is compacted and sent once more. Everybody sees it, and
@@ -129,7 +129,7 @@ func TestOverflowTwice(t *testing.T) {
 
 // Where nothing can be left out, or nobody wants that, the refusal stays the failure.
 func TestOverflowOfOneMessage(t *testing.T) {
-	for _, how := range []session.Compacting{dropping, summarizing, {}} {
+	for _, how := range []agent.Compaction{dropping, summarizing, {}} {
 		w := newWorld(t, tooLong, say("never"))
 		w.cfg.Compaction = how
 		w.start()
@@ -195,7 +195,7 @@ func TestThreshold(t *testing.T) {
 	for _, c := range []struct {
 		context int64 // half of it is the threshold
 		scripts [][]llmtest.Step
-		how     session.Compacting
+		how     agent.Compaction
 		want    []string // what the requests behind the third tell
 	}{
 		{2*size + 2, [][]llmtest.Step{say("four")}, dropping, []string{"first, one, second, two, third, three, fourth"}},
@@ -280,4 +280,34 @@ func TestSummaryCountsOnTheBound(t *testing.T) {
 	w.start()
 	w.ask("fourth")
 	w.sent(3 + 3)
+}
+
+// F18: killed in the middle of the summary, or right after it was stored, the run goes on by
+// itself: a side call leaves nothing that speaks against it.
+func TestCrashWhileCompacting(t *testing.T) {
+	for _, c := range []struct {
+		after   string
+		nth     int32
+		scripts [][]llmtest.Step
+		sent    int
+	}{
+		{"open attempt", 2, [][]llmtest.Step{tooLong, tooLong, say("sum"), say("four")}, 4}, // the summary's request never left
+		{"mark", 1, [][]llmtest.Step{tooLong, say("lost"), tooLong, say("sum"), say("four")}, 5},
+		{"insert notice", 1, [][]llmtest.Step{tooLong, say("sum"), say("four")}, 3},
+	} {
+		t.Run(c.after, func(t *testing.T) {
+			w := long(t, summarizing, c.scripts...)
+			w.m.Close()
+			before := len(w.provider.Requests())
+			r := w.dies(c.after, c.nth)
+			if run := w.ended(r.RunID); run.State != session.Succeeded {
+				t.Fatalf("%s: %+v", run.State, run.Failure)
+			}
+			w.sent(before + c.sent)
+			w.tells(before+c.sent-1, "(sum), third, three, hi")
+			if n := strings.Count(w.story(false), "notice:"); n != 1 {
+				t.Errorf("%d compactions", n)
+			}
+		})
+	}
 }

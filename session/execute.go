@@ -119,7 +119,8 @@ func (x *execution) work(ctx context.Context) error {
 		Step:       outputs,
 		Sent:       x.run.Requests,
 		MaxSteps:   settings.MaxSteps,
-		Compaction: x.compaction(route),
+		Compaction: x.m.cfg.Compaction,
+		About:      x.m.models.About,
 	}
 	if x.run.Claims > 1 {
 		if err := x.heed(ctx, outputs); err != nil {

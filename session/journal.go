@@ -176,15 +176,15 @@ func answered(tx ReadTx, rows []Message) (string, error) {
 // contextOf turns rows into what a model is told. Interrupted and empty rows are history, not
 // context. A call in the middle that has no result gets one that says so; the calls of the
 // last row are left for the run to answer. What a compaction has left out is replaced by what it
-// says. from lists the row of each message, zero for those that stand for none.
-func contextOf(rows []Message) (out []llm.Message, from []Message) {
+// says. from lists the index of each message's row, -1 for those that stand for none.
+func contextOf(rows []Message) (out []llm.Message, from []int) {
 	var open []llm.Part
-	add := func(role llm.Role, parts []llm.Part, row Message) {
+	add := func(role llm.Role, parts []llm.Part, row int) {
 		out, from = append(out, llm.Message{Role: role, Parts: parts}), append(from, row)
 	}
 	cut := lastCompaction(rows)
 	if cut != nil {
-		out, from = append(out, agent.Told(cut.Summary)), append(from, Message{})
+		out, from = append(out, agent.Told(cut.Summary)), append(from, -1)
 	}
 	settle := func() {
 		if len(open) == 0 {
@@ -195,20 +195,20 @@ func contextOf(rows []Message) (out []llm.Message, from []Message) {
 			results[i] = llm.Part{Kind: llm.PartToolResult, CallID: c.CallID, Name: c.Name, IsError: true,
 				Content: []llm.Part{llm.Text("The run ended before this call had a result.")}}
 		}
-		add(llm.RoleTool, results, Message{})
+		add(llm.RoleTool, results, -1)
 		open = nil
 	}
-	for _, row := range rows {
+	for i, row := range rows {
 		if row.Interrupted != "" || len(row.Parts) == 0 || cut != nil && row.Position <= cut.UpTo && row.ID != cut.Kept {
 			continue
 		}
 		switch row.Role {
 		case RoleOperator:
 			settle()
-			add(llm.RoleUser, row.Parts, row)
+			add(llm.RoleUser, row.Parts, i)
 		case RoleTool:
 			open = nil
-			add(llm.RoleTool, row.Parts, row)
+			add(llm.RoleTool, row.Parts, i)
 		case RoleReply:
 			settle()
 			parts := whole(row.Parts)
@@ -218,7 +218,7 @@ func contextOf(rows []Message) (out []llm.Message, from []Message) {
 				}
 			}
 			if len(parts) > 0 {
-				add(llm.RoleAssistant, parts, row)
+				add(llm.RoleAssistant, parts, i)
 			}
 		}
 	}

@@ -42,7 +42,7 @@ type Config struct {
 	Holds           map[string]replay.Hold // of chains that have one of their own
 	Policy          recovery.Policy
 	Spend           Limits
-	Compaction      Compacting
+	Compaction      agent.Compaction
 	Tools           []agent.Tool
 	// Unattended: the second tier starts a due retry although nobody watches. Ask: it starts
 	// none, each waits for the operator's click.

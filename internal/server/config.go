@@ -18,7 +18,6 @@ import (
 	"github.com/reprise-run/reprise/llm/replay"
 	"github.com/reprise-run/reprise/provider"
 	"github.com/reprise-run/reprise/recovery"
-	"github.com/reprise-run/reprise/session"
 )
 
 // Config is every setting. docs/configuration.md describes each.
@@ -130,11 +129,11 @@ type Compaction struct {
 	Turns     int     `yaml:"turns"`
 }
 
-func (c Compaction) session() session.Compacting {
+func (c Compaction) agent() agent.Compaction {
 	if c.Strategy == "off" {
-		return session.Compacting{}
+		return agent.Compaction{}
 	}
-	return session.Compacting{Strategy: agent.Strategy(c.Strategy), Threshold: c.Threshold, Turns: c.Turns}
+	return agent.Compaction{Strategy: agent.Strategy(c.Strategy), Threshold: c.Threshold, Turns: c.Turns}
 }
 
 // Limits bound what the server does at a time.

@@ -133,7 +133,7 @@ func Open(ctx context.Context, cfg Config, o Options) (s *Server, err error) {
 		Hold:           cfg.Recovery.Hold.replay(),
 		Holds:          cfg.Recovery.holds(),
 		Policy:         cfg.Recovery.policy(),
-		Compaction:     cfg.Compaction.session(),
+		Compaction:     cfg.Compaction.agent(),
 		Spend:          session.Limits{Session: llm.Money(cfg.Spend.Session), Day: llm.Money(cfg.Spend.Day)},
 		Unattended:     cfg.Recovery.Tier2.Mode == "unattended",
 		Ask:            cfg.Recovery.Tier2.Ask,
