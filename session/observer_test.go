@@ -3,6 +3,7 @@ package session_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 	"strings"
@@ -60,12 +61,30 @@ func (w *witness) Left(session.Run) {
 	w.hear("left")
 }
 
+// restarting runs every transaction twice, as a store may that has lost to another: what the first
+// try did is undone.
+type restarting struct{ session.Store }
+
+func (r restarting) Update(ctx context.Context, d session.Durability, f func(session.Tx) error) error {
+	first := errors.New("again")
+	if err := r.Store.Update(ctx, d, func(tx session.Tx) error {
+		if err := f(tx); err != nil {
+			return err
+		}
+		return first
+	}); err != first {
+		return err
+	}
+	return r.Store.Update(ctx, d, f)
+}
+
 // F90, F22: an observer is told of a run from its queueing to its end, in order, with each
 // attempt opened and sealed and each decision.
 func TestObserver(t *testing.T) {
 	o := &witness{left: make(chan struct{})}
 	w := newWorld(t, overloaded, call("", "write", "c"), say("done"))
 	w.cfg.Observer, w.cfg.Tools = o, []agent.Tool{&tool{name: "write"}}
+	w.store = restarting{w.store}
 	w.start()
 	w.ask("hi")
 	<-o.left

@@ -110,7 +110,7 @@ func Open(ctx context.Context, cfg Config, o Options) (s *Server, err error) {
 	if err != nil {
 		return s, fmt.Errorf("telemetry: %w", err)
 	}
-	s.started("telemetry", s.telemetry.Close)
+	s.started("telemetry", func() error { s.telemetry.Close(); return nil })
 
 	store, err := sqlite.Open(filepath.Join(cfg.Data, databaseFile))
 	if err != nil {

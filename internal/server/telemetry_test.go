@@ -186,7 +186,7 @@ func (in *incident) sum(metric, label string) (total float64) {
 	return total
 }
 
-// K-180–K-182, f22: after an incident the metrics say what the records say.
+// f22: after an incident the metrics say what the records say.
 func TestMetricsAfterAnIncident(t *testing.T) {
 	in := rehearse(t)
 	want := map[[2]string]int{}

@@ -26,7 +26,7 @@ func BenchmarkRun(b *testing.B) {
 		t.Sealed(a, replay.Seal{OK: true, Usage: usage})
 		end := r
 		end.State, end.EndedAt = session.Succeeded, session.At(now)
-		t.Committed(b.Context(), now, []session.Event{{Type: session.EventMessage}, {Type: session.EventRun, Run: &end}, {Type: session.EventSession}})
+		t.Committed(b.Context(), now, []session.Event{{Type: session.EventMessage, Message: &session.Message{}}, {Type: session.EventRun, Run: &end}, {Type: session.EventSession}})
 		t.Left(r)
 	}
 }

@@ -60,9 +60,7 @@ func TestOpen(t *testing.T) {
 	if err != nil || tel.tracer.exports || !strings.Contains(log.String(), "zipkin") {
 		t.Fatalf("%v; the log says %q", err, log)
 	}
-	if err := tel.Close(); err != nil {
-		t.Error(err)
-	}
+	tel.Close()
 	o.Traces, o.Env = "nowhere", nil
 	if _, err := Open(t.Context(), o); err == nil {
 		t.Error("an address that is none")
@@ -143,6 +141,29 @@ func TestComplaints(t *testing.T) {
 			t.Errorf("%d complaints in 100 seconds", n)
 		}
 	})
+}
+
+// A receiver that never answers costs two seconds at the end, and no error.
+func TestReceiverHangs(t *testing.T) {
+	end := make(chan struct{})
+	hangs := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-end }))
+	defer hangs.Close()
+	defer close(end)
+	log := new(safeBuffer)
+	tel, err := Open(t.Context(), Options{Traces: hangs.URL, Log: slog.New(slog.NewTextHandler(log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	tel.tracer.asked(t.Context(), began, began, &session.Run{ID: "run_1"}, "")
+	asked := time.Since(began)
+	tel.Close()
+	if took := time.Since(began); asked > time.Second || took > 2*closeTime {
+		t.Errorf("a span took %s, the end %s", asked, took)
+	}
+	if !strings.Contains(log.String(), "the last traces are lost") {
+		t.Errorf("the log says %q", log)
+	}
 }
 
 // nothing is a processor that keeps nothing.

@@ -11,7 +11,6 @@ package telemetry
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -26,7 +25,7 @@ import (
 )
 
 // closeTime bounds how long Close waits for what is still queued.
-const closeTime = 3 * time.Second
+const closeTime = 2 * time.Second
 
 // Options are what telemetry is made of. The zero value counts, and logs to slog.Default.
 type Options struct {
@@ -101,9 +100,10 @@ func build(o Options, tracer *tracer) *Telemetry {
 	return t
 }
 
-// Close ends what is open and sends what is queued, within three seconds. Nothing is observed
-// after it. Closing twice is fine.
-func (t *Telemetry) Close() error {
+// Close ends what is open and sends what is queued, within two seconds; what is left then is
+// dropped, and the log says so where it takes that. A receiver that is gone is no reason for a
+// program to fail. Nothing is observed after it. Closing twice is fine.
+func (t *Telemetry) Close() {
 	t.mu.Lock()
 	for id, r := range t.runs {
 		r.spans.end(time.Now())
@@ -112,7 +112,10 @@ func (t *Telemetry) Close() error {
 	t.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()
-	return errors.Join(t.tracer.close(ctx), t.lines.close(closeTime))
+	if err := t.tracer.close(ctx); err != nil {
+		t.log.Warn("the last traces are lost", "error", err)
+	}
+	t.lines.close(closeTime)
 }
 
 // Committed implements session.Observer.

@@ -43,15 +43,8 @@ func watching(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	w.Telemetry = build(o, tr)
-	t.Cleanup(func() { w.close() })
+	t.Cleanup(func() { w.Close() })
 	return w
-}
-
-func (w *world) close() {
-	w.t.Helper()
-	if err := w.Close(); err != nil {
-		w.t.Error(err)
-	}
 }
 
 // safeBuffer is written by another goroutine.
@@ -249,7 +242,7 @@ func TestRun(t *testing.T) {
 	s.succeed(s.open(1))
 	s.run.Steps = 2
 	s.end(session.Succeeded)
-	w.close()
+	w.Close()
 
 	w.counts(map[string]string{
 		`reprise_runs_total{state="succeeded",trigger="message"}`:                          "1",
@@ -557,8 +550,8 @@ func TestBlockedLog(t *testing.T) {
 		t.Errorf("%s lines were dropped", n)
 	}
 	close(blocked)
-	w.close()
-	w.close()
+	w.Close()
+	w.Close()
 }
 
 type writer func([]byte) (int, error)
@@ -579,7 +572,7 @@ func TestGauges(t *testing.T) {
 	})
 	err = context.DeadlineExceeded
 	w.counts(map[string]string{`reprise_viewers`: "", `reprise_runs_total{state="failed",trigger="message"}`: "0"})
-	w.close()
+	w.Close()
 	if !strings.Contains(w.log.String(), "count for the metrics") {
 		t.Error("nothing is said")
 	}
