@@ -141,6 +141,14 @@ func TestSettingsOfAnotherStart(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
+	s, settings = settingsOf(t, dir, "", nil, "recovery.tier2.base=3s")
+	list, err = settings.List(t.Context())
+	if got := find(t, list, "recovery.tier2.base"); err != nil || got.Value != "3s" || !got.Fixed || list.Problem != "" {
+		t.Errorf("%+v, %q, %v", got, list.Problem, err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
 	_, settings = settingsOf(t, dir, "recovery: {tier2: {base: 2s, cap: 30s}}", nil)
 	list, err = settings.List(t.Context())
 	if got := find(t, list, "recovery.tier2.base"); err != nil || got.Value != "2s" || !got.Set || !strings.Contains(list.Problem, "recovery.tier2.cap") {
