@@ -38,21 +38,24 @@ func (m *ModelFacts) Most(n Needs) (most Money, ok bool) {
 }
 
 // Cost is what a call cost. usage is what the provider reported, nil for nothing; whole: the
-// call came to its end, so that the report is complete. Where it is not, what was sent and the
-// bytes of output that came are counted: output that the provider made and did not send is
-// then not in it.
+// call came to its end, so that the report is complete. Where it is not, or leaves out what there
+// was for certain, what was sent and the bytes of output that came are counted: output that the
+// provider made and did not send is then not in it.
 func (m *ModelFacts) Cost(usage *Usage, whole bool, n Needs, received int64) Cost {
 	switch {
 	case m.Price == nil:
 		return Cost{Kind: CostUnknown}
 	case *m.Price == Price{}:
 		return Cost{Kind: CostKnown}
-	case usage != nil && whole:
+	case usage != nil && whole && usage.Input > 0 && (usage.Output > 0 || received == 0):
 		return Cost{Amount: m.Price.Of(*usage), Kind: CostKnown}
 	}
-	u := Usage{Input: n.Input}
+	var u Usage
 	if usage != nil {
 		u = *usage
+	}
+	if u.Input == 0 {
+		u.Input = n.Input
 	}
 	u.Output = max(u.Output, tokens(received))
 	return Cost{Amount: m.Price.Of(u), Kind: CostEstimated}

@@ -96,6 +96,8 @@ func TestCosts(t *testing.T) {
 		want  llm.Cost
 	}{
 		{&llm.Usage{Input: 10, Output: 5}, true, llm.Cost{Amount: 20_000, Kind: llm.CostKnown}},
+		{&llm.Usage{Input: 8}, true, llm.Cost{Amount: 18_000, Kind: llm.CostEstimated}}, // a report that forgets what came
+		{&llm.Usage{Output: 5}, true, llm.Cost{Amount: 16_000, Kind: llm.CostEstimated}},
 		{nil, true, llm.Cost{Amount: 16_000, Kind: llm.CostEstimated}},
 		{nil, false, llm.Cost{Amount: 16_000, Kind: llm.CostEstimated}},
 		{&llm.Usage{Input: 8, Output: 1}, false, llm.Cost{Amount: 18_000, Kind: llm.CostEstimated}}, // what came is more than was counted yet
