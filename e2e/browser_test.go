@@ -53,8 +53,8 @@ func TestPage(t *testing.T) {
 	lines.Buffer(nil, 10<<20)
 	for lines.Scan() {
 		var r struct {
-			Name, Error string
-			MS          int64
+			Name, Error, Note string
+			MS                int64
 		}
 		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
 			t.Errorf("%v: %s", err, lines.Bytes())
@@ -62,7 +62,7 @@ func TestPage(t *testing.T) {
 		}
 		ran++
 		t.Run(r.Name, func(t *testing.T) {
-			t.Logf("%d ms in the browser", r.MS)
+			t.Logf("%d ms in the browser %s", r.MS, r.Note)
 			if r.Error != "" {
 				t.Error(r.Error)
 			}

@@ -27,15 +27,16 @@ await stage.play(scripts, [...new Set(files.flatMap((f) => f.models ?? []))]);
 async function perform({ name, run, ...settings }) {
   const began = Date.now();
   let error = '';
+  let note;
   const on = await stage.enter(settings);
   try {
-    await run(on);
+    note = await run(on);
     assert.deepEqual(on.complaints, []);
   } catch (e) {
     error = [e.stack, ...on.complaints, ...(await on.shown())].join('\n');
   }
   await on.leave();
-  console.log(JSON.stringify({ name, error, ms: Date.now() - began }));
+  console.log(JSON.stringify({ name, error, note, ms: Date.now() - began }));
 }
 
 // Those that mostly wait begin first, and those that measure have the machine to themselves.

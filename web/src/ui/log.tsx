@@ -24,11 +24,21 @@ export function Log({ id, loaded, change, drawn, last, position, children }: Pro
   const place = useRef<{ at: HTMLElement; top: number } | null>(null); // where it was opened, until the reader moves
   const [behind, setBehind] = useState(false);
   const isEnd = (b: HTMLElement) => b.scrollHeight - b.scrollTop - b.clientHeight < 32;
+  const end = useRef(0); // where the end was when it was last gone to
+  const goToEnd = (b: HTMLElement) => {
+    b.scrollTop = b.scrollHeight;
+    end.current = b.scrollTop;
+  };
   const toEnd = () => {
     following.current = true;
     place.current = null;
     setBehind(false);
-    box.current!.scrollTop = box.current!.scrollHeight;
+    goToEnd(box.current!);
+  };
+  // A reader who has just moved up is not pulled back: word of it comes with the next frame only.
+  const follow = (b: HTMLElement) => {
+    if (b.scrollTop < end.current - 1 && !isEnd(b)) following.current = false;
+    if (following.current) goToEnd(b);
   };
   const toPlace = (at: HTMLElement) => {
     const b = box.current!;
@@ -46,13 +56,13 @@ export function Log({ id, loaded, change, drawn, last, position, children }: Pro
   }, [id, loaded, last]);
   useLayoutEffect(() => {
     const b = box.current!;
-    if (following.current) b.scrollTop = b.scrollHeight;
+    if (following.current) follow(b);
     else if (place.current) toPlace(place.current.at);
     setBehind(!following.current);
   }, [drawn]);
   useLayoutEffect(() => {
-    if (following.current) box.current!.scrollTop = box.current!.scrollHeight;
-    else setBehind(true);
+    if (following.current) follow(box.current!);
+    if (!following.current) setBehind(true);
   }, [change]);
   useLayoutEffect(() => {
     if (loaded && position > 0 && following.current && !document.hidden) markRead(id, position);
@@ -62,6 +72,7 @@ export function Log({ id, loaded, change, drawn, last, position, children }: Pro
     following.current = isEnd(b);
     if (place.current && Math.abs(b.scrollTop - place.current.top) > 1) place.current = null;
     if (!following.current) return;
+    end.current = b.scrollTop;
     setBehind(false);
     if (position > 0) markRead(id, position);
   };
