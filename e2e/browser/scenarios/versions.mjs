@@ -1,9 +1,9 @@
 // The versions of a reply, and the question before another one.
 import assert from 'node:assert/strict';
-import { accessible, broken, button, complete, composer, drawn, eager, reply, said, say, script, tokens, until } from '../lib.mjs';
+import { accessible, broken, button, complete, composer, drawn, eager, reply, said, say, script, stall, stop, tokens, until } from '../lib.mjs';
 import { idOf } from '../stage.mjs';
 
-const text = { first: tokens('first', 10), second: tokens('second', 10), third: tokens('third', 10), long: tokens('long', 20) };
+const text = { first: tokens('first', 10), second: tokens('second', 10), third: tokens('third', 10) };
 const plan = (time, last) => `# A plan\n\nThe release goes out on **${time}**, after the tests.\n\n- build\n- ${last}\n\nNothing else changes.`;
 
 export const config = eager;
@@ -11,7 +11,7 @@ export const scripts = [
   script('twice', '1ms', [say(text.first)], [say(text.second)]),
   script('thrice', '1ms', [say(text.first)], [say(text.second), broken], [say(text.third)]),
   script('plan', '1ms', [say(plan('Monday', 'publish'))], [say(plan('Tuesday', 'announce'))]),
-  script('unhurried', '60ms', [say(text.long)]),
+  script('halts', '1ms', [say(text.second), stall]),
 ];
 
 const versionBar = (page, n) => page.getByRole('region', { name: `Version ${n}`, exact: true });
@@ -143,10 +143,11 @@ export const scenarios = {
 
   async 'f27: a regenerate of an earlier message asks, counts and is brought up to date'(on) {
     const { page } = on;
-    await on.ask('unhurried', 'The first');
+    await on.ask('twice', 'The first');
     await complete(page);
+    await page.getByRole('combobox', { name: 'Model' }).selectOption('up/halts');
     await send(page, 'The second');
-    await page.getByRole('article', { name: /^Reply/ }).nth(1).waitFor();
+    await until(page, 'second-009');
     await send(page, 'The third waits');
     await page.getByRole('region', { name: 'Queued messages' }).waitFor();
     await page.keyboard.press('Escape'); // the box is empty: it stops
@@ -175,7 +176,9 @@ export const scenarios = {
     const after = await on.messages();
     assert.deepEqual(after[0], before[0], 'the row of the operator has changed');
     assert.equal(after.filter((m) => m.superseded_by).length, 3);
-    await button(page, 'Stop').click();
+    await until(page, 'second-009');
+    await stop(page).click();
+    await reply(page).getByText('you stopped it').waitFor();
     await button(page, 'Previous version').click();
     await page.getByRole('region', { name: 'What followed this version' }).getByText('The second').waitFor();
     await accessible(page, 'an older line');

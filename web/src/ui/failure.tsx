@@ -3,6 +3,7 @@ import { retryBar } from '../retry';
 import type { Store } from '../store';
 import { textOf, type Failure, type Message, type Recovery, type Schedule, type ToolCall } from '../types';
 import { headline, modelName, safeToRepeat, whyNot, worthRetrying, type Verdict } from '../words';
+import { once } from './hooks';
 import { Icon } from './icons';
 
 interface Props {
@@ -37,17 +38,17 @@ export function FailureCard({ store, failure, recovery, message, runId, last, sc
       {!last && recovery.cancelled === 'message' && <p class="failure-next">Retry cancelled: you sent a new message.</p>}
       <div class="failure-actions">
         {last && message && !bar && step.act !== 'Attempts' && (
-          <button type="button" class="button" onClick={() => act(store, step.act, message)}>
+          <button type="button" class="button" onClick={once(() => act(store, step.act, message))}>
             {step.act}
           </button>
         )}
         {last && choices.includes('resume') && !(bar && s?.verb === 'resume') && (
-          <button type="button" class="button" onClick={() => void store.resume(runId)}>
+          <button type="button" class="button" onClick={once(() => store.resume(runId))}>
             Resume after the last finished step
           </button>
         )}
         {last && message && (bar ? bar.main === 'Schedule it' : step.anyway) && (
-          <button type="button" class="text" onClick={() => void store.regenerate(message)}>
+          <button type="button" class="text" onClick={once(() => store.regenerate(message))}>
             Retry anyway
           </button>
         )}

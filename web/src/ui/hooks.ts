@@ -71,6 +71,11 @@ export function useDevice(): Device {
   return now;
 }
 
+/** Handles a click, but not the second of a double one: that was aimed at what stood there before. */
+export const once = (f: () => unknown) => (e: MouseEvent): void => {
+  if (e.detail < 2) f();
+};
+
 /** Draws a component again only where same says that its properties differ. */
 export function memo<P extends object>(draw: FunctionComponent<P>, same: (a: P, b: P) => boolean): new (props: P) => Component<P> {
   return class extends Component<P> {

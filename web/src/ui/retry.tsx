@@ -3,7 +3,7 @@ import { later, retryBar } from '../retry';
 import type { App, Store } from '../store';
 import { waits, type Schedule, type Session } from '../types';
 import { clockTime, fullTime } from '../words';
-import { useCountdown, useLate } from './hooks';
+import { once, useCountdown, useLate } from './hooks';
 import { Icon } from './icons';
 import { Menu } from './menu';
 
@@ -34,10 +34,6 @@ function Shown({ store, app, session, schedule: s }: { store: Store; app: App; s
   useLayoutEffect(() => () => void (holdsFocus() && log()?.focus()), []);
   if (!b) return null;
 
-  const act = (f: () => Promise<void>) => (e: MouseEvent) => {
-    // The second click of a double one was aimed at what stood here before.
-    if (e.detail < 2) void f();
-  };
   return (
     <section class={`retry retry-${b.state}`} aria-label="Retry" tabIndex={-1} ref={bar}>
       <Icon name={icons[b.state]} />
@@ -74,11 +70,11 @@ function Shown({ store, app, session, schedule: s }: { store: Store; app: App; s
         )}
         {waits(s) && b.state !== 'dispatching' && <Later key="later" store={store} schedule={s} now={now} />}
         {b.main && (
-          <button key="main" type="button" class="button" onClick={act(() => (b.main === 'Schedule it' ? store.scheduleRetry() : store.retryNow()))}>
+          <button key="main" type="button" class="button" onClick={once(() => (b.main === 'Schedule it' ? store.scheduleRetry() : store.retryNow()))}>
             {b.main}
           </button>
         )}
-        <button key="other" type="button" class="button" onClick={act(() => store.cancelRetry())}>
+        <button key="other" type="button" class="button" onClick={once(() => store.cancelRetry())}>
           {b.other}
         </button>
       </div>

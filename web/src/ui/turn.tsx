@@ -7,7 +7,7 @@ import type { Turn } from '../view';
 import { characters, clockTime, count, fullTime, interruption, modelName, whyNot } from '../words';
 import { Copy } from './copy';
 import { FailureCard } from './failure';
-import { memo, useLate } from './hooks';
+import { memo, once, useLate } from './hooks';
 import { Icon } from './icons';
 import { Parts } from './parts';
 
@@ -183,7 +183,7 @@ function Actions({ store, message, runId, text, busy, failed, spent }: { store: 
   return (
     <div class="actions">
       {!failed && (
-        <button type="button" class="text" disabled={busy} title={busy ? 'Stop the run first' : 'Answer the same message again (r)'} onClick={() => void store.regenerate(message)}>
+        <button type="button" class="text" disabled={busy} title={busy ? 'Stop the run first' : 'Answer the same message again (r)'} onClick={once(() => store.regenerate(message))}>
           Regenerate
         </button>
       )}
