@@ -124,6 +124,13 @@ func explainAttempt(w io.Writer, a *session.Attempt) {
 		fmt.Fprintf(w, "  published %d characters of text, %d of thinking, %d tool calls, %d other parts\n", p.Text, p.Thinking, p.Calls, p.Other)
 	}
 	fmt.Fprintf(w, "  cost %s\n", cost(a.Cost))
+	if u := a.Usage; u != nil {
+		fmt.Fprintf(w, "    %d tokens in", u.Input)
+		if u.CacheRead > 0 {
+			fmt.Fprintf(w, ", %d of them from the cache", u.CacheRead)
+		}
+		fmt.Fprintf(w, ", %d out%s\n", u.Output, at(a.Price))
+	}
 	switch {
 	case a.OK:
 		fmt.Fprintln(w, "  it went through")
@@ -146,6 +153,14 @@ func cost(c *llm.Cost) string {
 		return ">= " + c.Amount.String() + ", estimated: no usage was reported"
 	}
 	return c.Amount.String()
+}
+
+// at says at what price an attempt was opened.
+func at(p *llm.Price) string {
+	if p == nil || *p == (llm.Price{}) {
+		return ""
+	}
+	return fmt.Sprintf(", at %s and %s for a million", p.Input, p.Output)
 }
 
 // spent is a sum of costs; ">=": there is more that nobody counted.

@@ -63,6 +63,9 @@ func showMessage(w io.Writer, m *session.Message) {
 			fmt.Fprintln(w, strings.TrimSuffix(s, "\n"))
 		}
 	}
+	if c := m.Compaction; c != nil && c.Summary != "" {
+		fmt.Fprintf(w, "[summary: %s]\n", c.Summary)
+	}
 	if m.Interrupted != "" {
 		fmt.Fprintf(w, "[interrupted: %s]\n", m.Interrupted)
 	}

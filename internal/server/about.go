@@ -1,6 +1,7 @@
 package server
 
 import (
+	"log/slog"
 	"maps"
 	"net/url"
 	"slices"
@@ -26,6 +27,18 @@ func (c *Config) about(provider, model string) llm.ModelFacts {
 		}
 	}
 	return m
+}
+
+// warnUnbounded tells of models that a cap on cost lets nothing out for.
+func (m *Models) warnUnbounded(log *slog.Logger) {
+	if m.cfg.Spend == (Spend{}) {
+		return
+	}
+	for _, model := range m.List() {
+		if _, ok := model.About.Most(llm.Needs{}); !ok && !isRehearsal(model.Provider) {
+			log.Warn("a limit on cost lets no request out whose cost has no bound: set its price and max_output", "setting", "models."+model.Name)
+		}
+	}
 }
 
 // over completes what is set by what is known otherwise. A price replaces the whole price, and

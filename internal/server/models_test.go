@@ -1,9 +1,11 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -210,6 +212,12 @@ models: {a/*: {context: 9, tools: false, images: true}}
 	}
 	if p := cfg.about("rehearsal", "ok").Price; p.Output != 10*llm.Dollar {
 		t.Errorf("rehearsal: %+v", p)
+	}
+	var said bytes.Buffer
+	unpriced := openModels(t, "providers: {a: {base_url: http://127.0.0.1:1/v1, models: [x, y]}}\nmodels: {a/y: {max_output: 9, input: 0, output: 0}}\nspend: {day: 1}\n", nil)
+	unpriced.warnUnbounded(slog.New(slog.NewTextHandler(&said, nil)))
+	if got := said.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "setting=models.a/x") {
+		t.Errorf("it warns of %s", got)
 	}
 	for set, want := range map[string]string{
 		"gpt-5.2: {context: 1}":        "want provider/model",

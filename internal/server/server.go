@@ -103,6 +103,7 @@ func Open(ctx context.Context, cfg Config, o Options) (s *Server, err error) {
 		return s, err
 	}
 	s.started("models", s.models.Close)
+	s.models.warnUnbounded(o.Log)
 
 	s.telemetry, err = telemetry.Open(ctx, telemetry.Options{
 		Version: o.Version, Log: o.Log, Traces: cfg.Telemetry.Traces, Env: cfg.env, Dialects: s.models.dialectsByName(),
