@@ -60,6 +60,7 @@ func remember(tx Tx, e Event) {
 type Standing struct {
 	Running, Queued int
 	Schedules       map[ScheduleState]int
+	CoolingOff      int // models and keys that are not asked for a while
 	Viewers         int // streams and leases that watch a session
 	Streams         int // open event streams, also of the list alone
 }
@@ -67,12 +68,21 @@ type Standing struct {
 // Standing counts what there is now.
 func (m *Manager) Standing(ctx context.Context) (s Standing, err error) {
 	s.Viewers, s.Streams = m.hub.audience(time.Now())
-	s.Schedules = map[ScheduleState]int{}
 	err = m.store.View(ctx, func(tx ReadTx) error {
 		if s.Running, s.Queued, err = tx.CountRuns(); err != nil {
 			return err
 		}
+		offs, err := tx.CoolOffs()
+		if err != nil {
+			return err
+		}
+		for i := range offs {
+			if offs[i].Until.After(time.Now()) {
+				s.CoolingOff++
+			}
+		}
 		list, err := tx.Schedules(ScheduleStates...)
+		s.Schedules = map[ScheduleState]int{}
 		for i := range list {
 			s.Schedules[list[i].State]++
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/reprise-run/reprise/agent"
 	"github.com/reprise-run/reprise/llm/replay"
+	"github.com/reprise-run/reprise/recovery"
 	"github.com/reprise-run/reprise/session"
 )
 
@@ -161,8 +162,23 @@ func TestStanding(t *testing.T) {
 	if err := w.m.AddViewer(t.Context(), w.id, "tab"); err != nil {
 		t.Fatal(err)
 	}
+	before, err := w.m.Standing(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	if err := w.store.Update(t.Context(), session.Soft, func(tx session.Tx) error {
+		for model, until := range map[string]time.Time{"script/a": now.Add(time.Hour), "script/b": now.Add(-time.Hour)} {
+			if err := tx.PutCoolOff(recovery.CoolOff{Lane: recovery.Lane{Model: model}, Until: until}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
 	s, err := w.m.Standing(t.Context())
-	if err != nil || s.Running+s.Queued != 0 || s.Schedules[session.ScheduleArmed] != 1 || s.Viewers != 2 || s.Streams != 1 {
+	if err != nil || s.CoolingOff != before.CoolingOff+1 || s.Running+s.Queued != 0 || s.Schedules[session.ScheduleArmed] != 1 || s.Viewers != 2 || s.Streams != 1 {
 		t.Errorf("%+v, %v", s, err)
 	}
 	if err := w.m.RemoveViewer(t.Context(), w.id, "tab"); err != nil {

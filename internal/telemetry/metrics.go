@@ -182,13 +182,14 @@ type gauges struct {
 var (
 	activeRuns = prometheus.NewDesc("reprise_runs_active", "Runs that are queued or running.", []string{"state"}, nil)
 	schedules  = prometheus.NewDesc("reprise_schedules", "Schedules of the second tier, by state.", []string{"state"}, nil)
+	coolingOff = prometheus.NewDesc("reprise_cooling_off", "Models and keys that are not asked for a while.", nil, nil)
 	viewers    = prometheus.NewDesc("reprise_viewers", "Streams and leases that watch a session.", nil, nil)
 	streams    = prometheus.NewDesc("reprise_event_streams", "Open event streams.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (g *gauges) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{activeRuns, schedules, viewers, streams} {
+	for _, d := range []*prometheus.Desc{activeRuns, schedules, coolingOff, viewers, streams} {
 		to <- d
 	}
 }
@@ -211,6 +212,7 @@ func (g *gauges) Collect(to chan<- prometheus.Metric) {
 	for _, state := range session.ScheduleStates {
 		gauge(schedules, s.Schedules[state], string(state))
 	}
+	gauge(coolingOff, s.CoolingOff)
 	gauge(viewers, s.Viewers)
 	gauge(streams, s.Streams)
 }
