@@ -77,13 +77,13 @@ func (x *execution) do(ctx context.Context) error {
 // work answers what is not answered yet.
 func (x *execution) work(ctx context.Context) error {
 	var (
-		retry    Retry
+		live     Live
 		req      llm.Request
 		settings Settings
 		outputs  int
 	)
 	err := x.m.store.View(ctx, func(tx ReadTx) (err error) {
-		if retry, err = x.m.retry(tx); err != nil {
+		if live, err = x.m.live(tx); err != nil {
 			return err
 		}
 		req, settings, outputs, err = x.conversation(tx)
@@ -100,7 +100,7 @@ func (x *execution) work(ctx context.Context) error {
 	if x.run.Claims > maxClaims && !agent.Answered(req.Messages) {
 		return &recovery.Stopped{Failure: failure.NewLocal("claims", fmt.Sprintf("The run was started %d times and never came to its end.", maxClaims))}
 	}
-	x.limits = x.m.cfg.Spend
+	x.limits = live.Spend
 	if settings.SpendLimit != nil {
 		x.limits.Session = *settings.SpendLimit
 	}
@@ -111,7 +111,7 @@ func (x *execution) work(ctx context.Context) error {
 		Sink:    func(step int) replay.Sink { return sink{x, step} },
 		Journal: x,
 		Plan: recovery.Plan{
-			Route: route, Policy: x.routing.within(retry.Policy), Trace: x, Jitter: x.m.cfg.Jitter,
+			Route: route, Policy: x.routing.within(live.Policy), Trace: x, Jitter: x.m.cfg.Jitter,
 			Terms: replay.Terms{Hold: settings.Hold, Progress: x.progress},
 		},
 		Tools:      x.m.cfg.Tools,
@@ -284,13 +284,13 @@ func (x *execution) ended(tx Tx, run *Run, do Do, f *failure.Failure, stopped *r
 		if row != nil {
 			row.Interrupted = f.Class.String()
 		}
-		retry, err := x.m.retry(tx)
+		live, err := x.m.live(tx)
 		if err != nil {
 			return err
 		}
 		run.Failure = failureOf(f)
 		run.Failure.Tried = stopped.Tried
-		policy := x.routing.within(retry.Policy)
+		policy := x.routing.within(live.Policy)
 		run.Recovery = recoveryOf(f, evidence, policy, now)
 		if run.Recovery.Auto && stopped.Decision.Rule == recovery.RuleLarge {
 			run.Recovery.Auto, run.Recovery.Reason = false, string(recovery.RuleLarge)

@@ -85,8 +85,8 @@ func TestNotOffline(t *testing.T) {
 // changes nothing; each leaves an audit entry (K-180).
 func TestOverride(t *testing.T) {
 	w := tier2(t, time.Millisecond, overloaded, overloaded)
-	w.cfg.Override = func(set map[string]string) session.Retry {
-		return session.Retry{Policy: w.cfg.Policy, Ask: set["ask"] == "true"}
+	w.cfg.Override = func(set map[string]string) session.Live {
+		return session.Live{Policy: w.cfg.Policy, Ask: set["ask"] == "true"}
 	}
 	w.start()
 	no := errors.New("no")
@@ -390,6 +390,37 @@ func TestCancelDuringLookup(t *testing.T) {
 	cancel(r.RunID)
 	if s := w.session(); s.Schedule != nil || s.State != session.Idle {
 		t.Errorf("%+v", s)
+	}
+	w.sent(1)
+}
+
+// A limit that is set while the server works holds from the next run on, and observers see it.
+func TestOverrideOfLimits(t *testing.T) {
+	w := newWorld(t, used("one", 1, 1), used("two", 1, 1))
+	w.facts = priced()
+	w.cfg.Override = func(set map[string]string) session.Live {
+		live := session.Live{Policy: w.cfg.Policy}
+		if set["day"] != "" {
+			live.Spend.Day = 1
+		}
+		return live
+	}
+	w.start()
+	change := func(set map[string]string, reset ...string) {
+		t.Helper()
+		if _, err := w.m.Override(t.Context(), "ann", set, reset, func(map[string]string) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	change(map[string]string{"day": "1"})
+	limited(t, w, w.ask("hi"), "day_limit", "The day has a limit of")
+	if sys, err := w.m.System(t.Context()); err != nil || sys.Spend.DayLimit != 1 {
+		t.Errorf("%+v, %v", sys.Spend, err)
+	}
+	w.sent(0)
+	change(nil, "day")
+	if run := w.ask("hi again"); run.State != session.Succeeded {
+		t.Errorf("%s: %+v", run.State, run.Failure)
 	}
 	w.sent(1)
 }

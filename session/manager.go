@@ -47,9 +47,9 @@ type Config struct {
 	// Unattended: the second tier starts a due retry although nobody watches. Ask: it starts
 	// none, each waits for the operator's click.
 	Unattended, Ask bool
-	// Override says what Policy, Unattended and Ask become by the settings that were changed
+	// Override says what Policy, Unattended, Ask and Spend become by the settings that were changed
 	// while a server worked (Manager.Override); nil: they stay.
-	Override func(set map[string]string) Retry
+	Override func(set map[string]string) Live
 	// Network says whether a retry can reach anybody; nil: it is taken to be there.
 	Network Network
 	// Passing: this process ends with its one task. A retry that waits in a session that nobody

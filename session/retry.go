@@ -130,12 +130,12 @@ func (m *Manager) scenes() (waiting []Schedule, scenes []scene, err error) {
 		if waiting, err = tx.Schedules(ScheduleArmed, ScheduleScheduled, ScheduleHeld); err != nil {
 			return err
 		}
-		retry, err := m.retry(tx)
+		live, err := m.live(tx)
 		if err != nil {
 			return err
 		}
 		for _, s := range waiting {
-			c := scene{now: time.Now(), retry: retry}
+			c := scene{now: time.Now(), live: live}
 			c.watched = m.hub.watched(s.SessionID, c.now)
 			if c.network, err = m.networkFor(tx, s, c.now); err != nil {
 				return err
@@ -159,11 +159,11 @@ func (m *Manager) dispatchRetry(was Schedule) error {
 		if s.Schedule == nil || s.Schedule.Token != was.Token || s.Schedule.State != was.State {
 			return ErrLost
 		}
-		retry, err := m.retry(tx)
+		live, err := m.live(tx)
 		if err != nil {
 			return err
 		}
-		if retry.asks() {
+		if live.asks() {
 			return ErrLost // to whoever changed the settings
 		}
 		failed, err := tx.Run(was.RunID)

@@ -137,16 +137,16 @@ func (s Schedule) at(next, now time.Time) Schedule {
 type scene struct {
 	now     time.Time
 	watched bool
-	retry   Retry
+	live    Live
 	network network
 }
 
 // holds says why a due retry may not start; empty: it may.
 func (c scene) holds() string {
 	switch {
-	case c.retry.asks():
+	case c.live.asks():
 		return HoldAsks
-	case !c.watched && !c.retry.Unattended:
+	case !c.watched && !c.live.Unattended:
 		return HoldNobody
 	case c.network == networkGone:
 		return HoldOffline

@@ -98,7 +98,7 @@ func TestPass(t *testing.T) {
 		"far, found late":            {far, time.Hour, true, false, ScheduleArmed, false, time.Hour + 10*time.Second, time.Hour + 10*time.Second},
 	} {
 		next, start, again := c.s.pass(scene{now: noon.Add(c.after), watched: c.watched,
-			retry: Retry{Policy: recovery.DefaultPolicy(), Unattended: c.always}, network: networkThere})
+			live: Live{Policy: recovery.DefaultPolicy(), Unattended: c.always}, network: networkThere})
 		at := time.Duration(0)
 		if !again.IsZero() {
 			at = again.Sub(noon)
@@ -113,7 +113,7 @@ func TestPass(t *testing.T) {
 	for _, state := range []ScheduleState{ScheduleCancelled, ScheduleExhausted, ScheduleNever} {
 		s := armed
 		s.State = state
-		if next, start, _ := s.pass(scene{now: noon.Add(time.Hour), watched: true, retry: Retry{Policy: recovery.DefaultPolicy(), Unattended: true}}); start || next != s {
+		if next, start, _ := s.pass(scene{now: noon.Add(time.Hour), watched: true, live: Live{Policy: recovery.DefaultPolicy(), Unattended: true}}); start || next != s {
 			t.Errorf("%s: something happened", state)
 		}
 	}
@@ -125,7 +125,7 @@ func TestPassHolds(t *testing.T) {
 	armed := arm(failedRun(1, 0, true), recovery.DefaultPolicy(), 5, Spend{}, noon) // due in 2 s
 	armed.RetryClass = failure.Network
 	held := func(why string) Schedule { return armed.hold(why, noon) }
-	plain := Retry{Policy: recovery.DefaultPolicy()}
+	plain := Live{Policy: recovery.DefaultPolicy()}
 	asks, off := plain, plain
 	asks.Ask, asks.Unattended = true, true
 	off.Policy.HandOver = false
@@ -137,21 +137,21 @@ func TestPassHolds(t *testing.T) {
 		start bool
 		again time.Duration // since the scene; 0: none
 	}{
-		"ask before every retry":         {armed, scene{watched: true, retry: asks, network: networkThere}, ScheduleHeld, HoldAsks, false, 0},
-		"switched off while it waited":   {armed, scene{watched: true, retry: off, network: networkThere}, ScheduleHeld, HoldAsks, false, 0},
-		"it asks on":                     {held(HoldAsks), scene{watched: true, retry: asks, network: networkThere}, ScheduleHeld, HoldAsks, false, 0},
-		"it asks no more":                {held(HoldAsks), scene{watched: true, retry: plain, network: networkThere}, ScheduleArmed, "", false, warning},
-		"it asks no more, and nobody is": {held(HoldAsks), scene{retry: plain, network: networkThere}, ScheduleHeld, HoldNobody, false, 0},
-		"somebody comes, and it asks":    {held(HoldNobody), scene{watched: true, retry: asks, network: networkThere}, ScheduleHeld, HoldAsks, false, 0},
-		"the network is not known":       {armed, scene{watched: true, retry: plain}, ScheduleArmed, "", false, 0},
-		"the network is gone":            {armed, scene{watched: true, retry: plain, network: networkGone}, ScheduleHeld, HoldOffline, false, lookAgain},
-		"gone, and nobody watches":       {armed, scene{retry: plain, network: networkGone}, ScheduleHeld, HoldNobody, false, 0},
-		"still gone":                     {held(HoldOffline), scene{watched: true, retry: plain, network: networkGone}, ScheduleHeld, HoldOffline, false, lookAgain},
-		"gone and not looked at lately":  {held(HoldOffline), scene{watched: true, retry: plain}, ScheduleHeld, HoldOffline, false, lookAgain},
-		"gone, and everybody left":       {held(HoldOffline), scene{retry: plain, network: networkGone}, ScheduleHeld, HoldOffline, false, lookAgain},
-		"back":                           {held(HoldOffline), scene{watched: true, retry: plain, network: networkThere}, ScheduleArmed, "", false, warning},
-		"back, and nobody watches":       {held(HoldOffline), scene{retry: plain, network: networkThere}, ScheduleHeld, HoldNobody, false, 0},
-		"there":                          {armed, scene{watched: true, retry: plain, network: networkThere}, ScheduleArmed, "", true, 0},
+		"ask before every retry":         {armed, scene{watched: true, live: asks, network: networkThere}, ScheduleHeld, HoldAsks, false, 0},
+		"switched off while it waited":   {armed, scene{watched: true, live: off, network: networkThere}, ScheduleHeld, HoldAsks, false, 0},
+		"it asks on":                     {held(HoldAsks), scene{watched: true, live: asks, network: networkThere}, ScheduleHeld, HoldAsks, false, 0},
+		"it asks no more":                {held(HoldAsks), scene{watched: true, live: plain, network: networkThere}, ScheduleArmed, "", false, warning},
+		"it asks no more, and nobody is": {held(HoldAsks), scene{live: plain, network: networkThere}, ScheduleHeld, HoldNobody, false, 0},
+		"somebody comes, and it asks":    {held(HoldNobody), scene{watched: true, live: asks, network: networkThere}, ScheduleHeld, HoldAsks, false, 0},
+		"the network is not known":       {armed, scene{watched: true, live: plain}, ScheduleArmed, "", false, 0},
+		"the network is gone":            {armed, scene{watched: true, live: plain, network: networkGone}, ScheduleHeld, HoldOffline, false, lookAgain},
+		"gone, and nobody watches":       {armed, scene{live: plain, network: networkGone}, ScheduleHeld, HoldNobody, false, 0},
+		"still gone":                     {held(HoldOffline), scene{watched: true, live: plain, network: networkGone}, ScheduleHeld, HoldOffline, false, lookAgain},
+		"gone and not looked at lately":  {held(HoldOffline), scene{watched: true, live: plain}, ScheduleHeld, HoldOffline, false, lookAgain},
+		"gone, and everybody left":       {held(HoldOffline), scene{live: plain, network: networkGone}, ScheduleHeld, HoldOffline, false, lookAgain},
+		"back":                           {held(HoldOffline), scene{watched: true, live: plain, network: networkThere}, ScheduleArmed, "", false, warning},
+		"back, and nobody watches":       {held(HoldOffline), scene{live: plain, network: networkThere}, ScheduleHeld, HoldNobody, false, 0},
+		"there":                          {armed, scene{watched: true, live: plain, network: networkThere}, ScheduleArmed, "", true, 0},
 	} {
 		c.scene.now = noon.Add(time.Minute)
 		next, start, again := c.s.pass(c.scene)

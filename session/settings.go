@@ -12,28 +12,29 @@ import (
 	"github.com/reprise-run/reprise/recovery"
 )
 
-// Retry is what may happen by itself after a run has failed.
-type Retry struct {
+// Live is what may be changed while a server works.
+type Live struct {
 	Policy     recovery.Policy
 	Unattended bool // a due retry starts although nobody watches
 	Ask        bool // none starts: each waits for the operator's click
+	Spend      Limits
 }
 
 // asks reports whether no retry starts by itself.
-func (r Retry) asks() bool { return r.Ask || !r.Policy.HandOver }
+func (l Live) asks() bool { return l.Ask || !l.Policy.HandOver }
 
 // settingsKey is where the store keeps what was changed.
 const settingsKey = "settings"
 
-// retry is what holds now. It is read in the transaction that acts on it, so that a change
+// live is what holds now. It is read in the transaction that acts on it, so that a change
 // counts at once, on every server of the store.
-func (m *Manager) retry(tx ReadTx) (Retry, error) {
+func (m *Manager) live(tx ReadTx) (Live, error) {
 	if m.cfg.Override == nil {
-		return Retry{Policy: m.cfg.Policy, Unattended: m.cfg.Unattended, Ask: m.cfg.Ask}, nil
+		return Live{Policy: m.cfg.Policy, Unattended: m.cfg.Unattended, Ask: m.cfg.Ask, Spend: m.cfg.Spend}, nil
 	}
 	set, err := overrides(tx)
 	if err != nil {
-		return Retry{}, err
+		return Live{}, err
 	}
 	return m.cfg.Override(set), nil
 }

@@ -42,15 +42,19 @@ type Spending struct {
 // SpendInfo is what all sessions cost in the last 24 hours, and the caps.
 type SpendInfo struct {
 	Day Spend `json:"day"`
-	// DayLimit and SessionLimit are the configuration's, absent where there is none; a session
+	// DayLimit and SessionLimit are what holds now, absent where there is none; a session
 	// may have a limit of its own.
 	DayLimit     llm.Money `json:"day_limit,omitempty"`
 	SessionLimit llm.Money `json:"session_limit,omitempty"`
 }
 
 func (m *Manager) spendInfo(tx ReadTx, now time.Time) (SpendInfo, error) {
+	live, err := m.live(tx)
+	if err != nil {
+		return SpendInfo{}, err
+	}
 	d, err := tx.Spent(Spending{Since: At(now.Add(-day))})
-	return SpendInfo{Day: d, DayLimit: m.cfg.Spend.Day, SessionLimit: m.cfg.Spend.Session}, err
+	return SpendInfo{Day: d, DayLimit: live.Spend.Day, SessionLimit: live.Spend.Session}, err
 }
 
 // bill is what decides the cost of an open attempt: the model's price at the time that it was

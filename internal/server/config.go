@@ -18,6 +18,7 @@ import (
 	"github.com/reprise-run/reprise/llm/replay"
 	"github.com/reprise-run/reprise/provider"
 	"github.com/reprise-run/reprise/recovery"
+	"github.com/reprise-run/reprise/session"
 )
 
 // Config is every setting. docs/configuration.md describes each.
@@ -202,6 +203,10 @@ func (r Recovery) policy() recovery.Policy {
 		Unknown:     r.Unknown == "bounded",
 		MaxRequests: r.MaxRequestsPerStep,
 	}
+}
+
+func (s Spend) limits() session.Limits {
+	return session.Limits{Session: llm.Money(s.Session), Day: llm.Money(s.Day)}
 }
 
 func (t Timeouts) provider() provider.Timeouts {

@@ -28,7 +28,6 @@ import (
 	"github.com/reprise-run/reprise/eventlog"
 	"github.com/reprise-run/reprise/internal/httpapi"
 	"github.com/reprise-run/reprise/internal/telemetry"
-	"github.com/reprise-run/reprise/llm"
 	"github.com/reprise-run/reprise/session"
 	"github.com/reprise-run/reprise/store/sqlite"
 	"github.com/reprise-run/reprise/web"
@@ -135,10 +134,10 @@ func Open(ctx context.Context, cfg Config, o Options) (s *Server, err error) {
 		Holds:          cfg.Recovery.holds(),
 		Policy:         cfg.Recovery.policy(),
 		Compaction:     cfg.Compaction.agent(),
-		Spend:          session.Limits{Session: llm.Money(cfg.Spend.Session), Day: llm.Money(cfg.Spend.Day)},
+		Spend:          cfg.Spend.limits(),
 		Unattended:     cfg.Recovery.Tier2.Mode == "unattended",
 		Ask:            cfg.Recovery.Tier2.Ask,
-		Override:       cfg.retry,
+		Override:       cfg.live,
 		Network:        s.models,
 		Passing:        o.passing,
 		Tools:          []agent.Tool{agent.Clock{}},

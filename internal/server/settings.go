@@ -38,6 +38,8 @@ var changeable = []struct {
 	{"recovery.tier2.max_attempts", func(c *Config) string { return strconv.Itoa(c.Recovery.Tier2.MaxAttempts) }},
 	{"recovery.tier2.max_elapsed", func(c *Config) string { return c.Recovery.Tier2.MaxElapsed.String() }},
 	{"recovery.tier2.max_spend", func(c *Config) string { return c.Recovery.Tier2.MaxSpend.String() }},
+	{"spend.session", func(c *Config) string { return c.Spend.Session.String() }},
+	{"spend.day", func(c *Config) string { return c.Spend.Day.String() }},
 }
 
 // origins says which source each changeable setting is from; the strongest one counts.
@@ -98,13 +100,15 @@ func (c Config) with(set map[string]string) (Config, error) {
 
 // retry implements session.Config.Override. Changes that the configuration of this start does
 // not allow any more do not count: check has told of them.
-func (c Config) retry(set map[string]string) session.Retry {
-	with, err := c.with(set)
-	if err != nil {
-		with = c
+func (c Config) live(set map[string]string) session.Live {
+	with := c
+	if len(set) > 0 { // it is asked at every run's start
+		if changed, err := c.with(set); err == nil {
+			with = changed
+		}
 	}
 	t := with.Recovery.Tier2
-	return session.Retry{Policy: with.Recovery.policy(), Unattended: t.Mode == "unattended", Ask: t.Ask}
+	return session.Live{Policy: with.Recovery.policy(), Unattended: t.Mode == "unattended", Ask: t.Ask, Spend: with.Spend.limits()}
 }
 
 // Settings are what may be changed while the server works. They are safe for concurrent use.

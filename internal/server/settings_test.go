@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/reprise-run/reprise/internal/httpapi"
+	"github.com/reprise-run/reprise/llm"
 	"github.com/reprise-run/reprise/session"
 )
 
@@ -51,7 +52,7 @@ func find(t *testing.T, list httpapi.SettingList, key string) httpapi.Setting {
 // file, a flag and a variable over the change.
 func TestSettings(t *testing.T) {
 	dir := t.TempDir()
-	_, settings := settingsOf(t, dir, "recovery: {tier2: {base: 3s, cap: 10m, max_attempts: 4, max_spend: 0.25}}",
+	_, settings := settingsOf(t, dir, "spend: {session: 5}\nrecovery: {tier2: {base: 3s, cap: 10m, max_attempts: 4, max_spend: 0.25}}",
 		Env{"REPRISE_RECOVERY_TIER2_MAX_ATTEMPTS": "5"}, "recovery.tier2.cap=90m")
 	list, err := settings.List(t.Context())
 	if err != nil {
@@ -65,21 +66,24 @@ func TestSettings(t *testing.T) {
 		"recovery.tier2.max_attempts": {Value: "5", Configured: "5", From: "environment", Fixed: true},
 		"recovery.tier2.max_elapsed":  {Value: "0s", Configured: "0s", From: "default"},
 		"recovery.tier2.max_spend":    {Value: "0.25", Configured: "0.25", From: "file"},
+		"spend.session":               {Value: "5", Configured: "5", From: "file"},
+		"spend.day":                   {Value: "0", Configured: "0", From: "default"},
 	} {
 		want.Key = key
 		if got := find(t, list, key); got != want {
 			t.Errorf("%+v, want %+v", got, want)
 		}
 	}
-	if len(list.Settings) != 7 || list.Problem != "" {
+	if len(list.Settings) != 9 || list.Problem != "" {
 		t.Errorf("%+v", list)
 	}
-	list, err = settings.Change(t.Context(), "ann", map[string]string{"recovery.tier2.base": "4s", "recovery.tier2.mode": "unattended", "recovery.tier2.max_elapsed": "12h"}, nil)
+	list, err = settings.Change(t.Context(), "ann", map[string]string{"recovery.tier2.base": "4s", "recovery.tier2.mode": "unattended", "recovery.tier2.max_elapsed": "12h", "spend.day": "0.5"}, nil)
 	if got := find(t, list, "recovery.tier2.base"); err != nil || got.Value != "4s" || got.Configured != "3s" || !got.Set || got.Fixed {
 		t.Errorf("%+v, %v", got, err)
 	}
 	set, err := settings.sessions.Overrides(t.Context())
-	if r := settings.cfg.retry(set); err != nil || r.Policy.Tier2.Base != 4*time.Second || !r.Unattended || r.Policy.Tier2.MaxElapsed != 12*time.Hour || r.Policy.Tier2.Cap != 90*time.Minute {
+	if r := settings.cfg.live(set); err != nil || r.Policy.Tier2.Base != 4*time.Second || !r.Unattended || r.Policy.Tier2.MaxElapsed != 12*time.Hour || r.Policy.Tier2.Cap != 90*time.Minute ||
+		r.Spend != (session.Limits{Session: 5 * llm.Dollar, Day: llm.Dollar / 2}) {
 		t.Errorf("%+v, %v", r, err)
 	}
 	list, err = settings.Change(t.Context(), "ann", nil, []string{"recovery.tier2.base"})

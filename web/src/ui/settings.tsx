@@ -53,19 +53,24 @@ function Server({ store }: { store: Store }) {
   };
   if (!list) return <p class="log-note">Loading…</p>;
   const values = byKey(list.settings);
-  const one = (key: string) => ({ setting: values[tier2 + key]!, refused: refused?.key === key ? refused.text : '', change: (c: Change) => change(key, c) });
+  const one = (key: string) => ({ setting: values[key]!, refused: refused?.key === key ? refused.text : '', change: (c: Change) => change(key, c) });
+  const retry = (key: string) => one(tier2 + key);
   return (
     <section aria-labelledby="settings-retries">
       <h2 id="settings-retries">Retries</h2>
       <p class="soft">For everybody who uses this server, at once. A reply is repeated only while that is safe, whatever is set here.</p>
       {list.problem && <p class="refused">What was set here does not fit the server’s configuration, and does not count: {list.problem}</p>}
-      <Switch {...one('ask')} title="Ask before every retry" note="A retry that is due waits for your click." />
-      <Mode {...one('mode')} values={values} />
-      <Text {...one('base')} title="First wait" note="Each further wait is twice as long." say={inWords} />
-      <Text {...one('cap')} title="Longest wait" note={sequence(values[`${tier2}base`]!.value, values[`${tier2}cap`]!.value)} say={inWords} />
-      <Text {...one('max_elapsed')} title="Give up after" note="From the first failure on. 0: no limit, which retries that nobody watches need in time or in money." say={inWords} />
-      <Text {...one('max_spend')} title="Or after spending" note="US dollars, from the first failure on. 0: no limit." say={(v) => (v === '0' ? 'none' : `$${v}`)} />
-      <Text {...one('max_attempts')} title="Or after attempts" note="Failed replies in a row. 0: no limit." say={(v) => (v === '0' ? 'none' : v)} />
+      <Switch {...retry('ask')} title="Ask before every retry" note="A retry that is due waits for your click." />
+      <Mode {...retry('mode')} values={values} />
+      <Text {...retry('base')} title="First wait" note="Each further wait is twice as long." say={inWords} />
+      <Text {...retry('cap')} title="Longest wait" note={sequence(values[`${tier2}base`]!.value, values[`${tier2}cap`]!.value)} say={inWords} />
+      <Text {...retry('max_elapsed')} title="Give up after" note="From the first failure on. 0: no limit, which retries that nobody watches need in time or in money." say={inWords} />
+      <Text {...retry('max_spend')} title="Or after spending" note="US dollars, from the first failure on. 0: no limit." say={usd} />
+      <Text {...retry('max_attempts')} title="Or after attempts" note="Failed replies in a row. 0: no limit." say={(v) => (v === '0' ? 'none' : v)} />
+      <h2 class="setting">Cost</h2>
+      <p class="soft">Limits for everybody, from the next run on. A session can have one of its own.</p>
+      <Text {...one('spend.session')} title="Each session" note="US dollars over its whole life. 0: no limit." say={usd} />
+      <Text {...one('spend.day')} title="All in a day" note="US dollars in the last 24 hours. 0: no limit." say={usd} />
       <p class="hidden" role="status">
         {said}
       </p>
@@ -95,6 +100,7 @@ function Origin({ id, setting: s, refused, change, say }: One & { id: string; sa
   );
 }
 
+const usd = (v: string): string => (v === '0' ? 'none' : `$${v}`);
 const onOff = (v: string): string => (v === 'true' ? 'on' : 'off');
 
 function Switch({ title, note, ...one }: One & { title: string; note: string }) {
