@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -36,7 +37,7 @@ func (p SessionPatch) changes(s Session) (list []string) {
 	if p.Model != nil && *p.Model != s.Model {
 		list = append(list, "model "+*p.Model)
 	}
-	if p.Settings != nil && *p.Settings != s.Settings {
+	if p.Settings != nil && !reflect.DeepEqual(*p.Settings, s.Settings) {
 		list = append(list, "settings")
 	}
 	return list
@@ -55,6 +56,9 @@ func (m *Manager) CreateSession(ctx context.Context, actor string, n NewSession)
 	if err := m.checkModel(s.Model); err != nil {
 		return Session{}, err
 	}
+	if err := s.Settings.check(); err != nil {
+		return Session{}, err
+	}
 	err := m.update(ctx, Full, func(tx Tx) error {
 		if err := tx.InsertSession(s); err != nil {
 			return err
@@ -70,6 +74,14 @@ func (m *Manager) CreateSession(ctx context.Context, actor string, n NewSession)
 		return err
 	})
 	return s, err
+}
+
+func (s *Settings) check() error {
+	if s.SpendLimit != nil && *s.SpendLimit < 0 {
+		return &Refusal{Code: CodeValidation, Message: "A limit on cost is not negative; 0 is none.",
+			Details: fields("settings.spend_limit", "want 0 or more")}
+	}
+	return nil
 }
 
 func (m *Manager) checkModel(model string) error {
@@ -117,6 +129,11 @@ func (m *Manager) PatchSession(ctx context.Context, actor string, id ID, p Sessi
 			return Session{}, &Refusal{Code: CodeValidation, Message: text, Details: fields("title", text)}
 		}
 		p.Title = &line
+	}
+	if p.Settings != nil {
+		if err := p.Settings.check(); err != nil {
+			return Session{}, err
+		}
 	}
 	err = m.update(ctx, Full, func(tx Tx) error {
 		if s, err = tx.Session(id); err != nil {

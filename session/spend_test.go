@@ -105,7 +105,9 @@ func TestLimitReachedMidRetry(t *testing.T) {
 	}
 
 	// The operator raises it for this session, and goes on.
-	more := llm.Dollar
+	more, wrong := llm.Dollar, llm.Money(-1)
+	_, err := w.m.PatchSession(t.Context(), "ann", w.id, session.SessionPatch{Settings: &session.Settings{SpendLimit: &wrong}})
+	refused(t, err, session.CodeValidation)
 	if _, err := w.m.PatchSession(t.Context(), "ann", w.id, session.SessionPatch{Settings: &session.Settings{SpendLimit: &more}}); err != nil {
 		t.Fatal(err)
 	}
