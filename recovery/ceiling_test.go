@@ -10,7 +10,7 @@ import (
 	"github.com/reprise-run/reprise/recovery"
 )
 
-// F80: at the ceiling no failure makes the provider be asked again, now or later; another one may
+// F42, F80: at the ceiling no failure makes the provider be asked again, now or later; another one may
 // be. Both answers stay what they are.
 func TestDecideAtTheCeiling(t *testing.T) {
 	scope := llm.Scope{Session: "s", Run: "r", Lineage: llm.LineageMain, Generation: 1}

@@ -41,7 +41,7 @@ func TestExhaustionText(t *testing.T) {
 	}
 }
 
-// F80, N52: a request beyond the provider's ceiling is sent as often as that says, in total; a
+// F42, F80, N52: a request beyond the provider's ceiling is sent as often as that says, in total; a
 // person's retry begins anew.
 func TestLargeRequestCeiling(t *testing.T) {
 	w := newWorld(t, []llmtest.Step{fail(failure.Overloaded)}, []llmtest.Step{fail(failure.Overloaded)}, say("there"))
