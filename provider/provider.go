@@ -119,6 +119,9 @@ func (p *Provider) Patient(d time.Duration) *Provider {
 	return &other
 }
 
+// Timeouts are the limits of the provider's calls.
+func (p *Provider) Timeouts() Timeouts { return p.config.Timeouts }
+
 // CloseIdle closes the connections that no request uses, this provider's and those of every
 // one that shares them.
 func (p *Provider) CloseIdle() { p.transport.CloseIdleConnections() }

@@ -107,6 +107,9 @@ type Model struct {
 	Provider    string `json:"provider"`
 	Dialect     string `json:"dialect"`
 	Description string `json:"description,omitempty"`
+	// IdleMillis is how long an answer may be silent once content has come, where the model is
+	// asked by itself; 0: as long as it likes. The last one of a chain may be silent for longer.
+	IdleMillis int64 `json:"idle_ms,omitempty"`
 	// About is what is known of it; amounts are in billionths of a US dollar.
 	About llm.ModelFacts `json:"about"`
 }

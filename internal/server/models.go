@@ -254,14 +254,19 @@ func (m *Models) List() []httpapi.Model {
 	var list []httpapi.Model
 	for _, name := range slices.Sorted(maps.Keys(m.cfg.Providers)) {
 		for _, model := range m.modelsOf(name) {
-			list = append(list, httpapi.Model{Name: name + "/" + model, Provider: name, Dialect: m.providers[name].dialect, About: m.About(name, model)})
+			list = append(list, m.model(name, model, ""))
 		}
 	}
 	for _, s := range m.scripts {
-		list = append(list, httpapi.Model{Name: rehearsalName + "/" + s.Name, Provider: rehearsalName,
-			Dialect: m.providers[rehearsalName].dialect, Description: s.Shows, About: m.About(rehearsalName, s.Name)})
+		list = append(list, m.model(rehearsalName, s.Name, s.Shows))
 	}
 	return list
+}
+
+func (m *Models) model(provider, name, description string) httpapi.Model {
+	e := m.providers[provider]
+	return httpapi.Model{Name: provider + "/" + name, Provider: provider, Dialect: e.dialect, Description: description,
+		IdleMillis: e.Timeouts().Idle.Milliseconds(), About: m.About(provider, name)}
 }
 
 // modelsOf lists the models of a provider that the configuration names, without repetition.

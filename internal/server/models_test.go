@@ -97,13 +97,16 @@ func TestKeyIsReadAnew(t *testing.T) {
 
 func TestList(t *testing.T) {
 	m := openModels(t, `
-providers: {a: {base_url: http://127.0.0.1:1, models: [x, y]}}
+providers: {a: {base_url: http://127.0.0.1:1, models: [x, y], timeouts: {idle: 7s}}}
 chains: {default: [a/z], fast: [a/x]}
 `, nil)
 	var names []string
 	for _, model := range m.List() {
 		if model.Provider != rehearsalName {
 			names = append(names, model.Name+" "+model.Dialect)
+			if model.IdleMillis != 7000 {
+				t.Errorf("%s may be silent for %d ms", model.Name, model.IdleMillis)
+			}
 		}
 	}
 	if want := []string{"a/x chat", "a/y chat", "a/z chat"}; !slices.Equal(names, want) {

@@ -232,6 +232,7 @@ export interface Model {
   about: ModelFacts;
   description?: string;
   dialect: string;
+  idle_ms?: number;
   name: string;
   provider: string;
 }

@@ -205,7 +205,7 @@ export class Store {
   /** The question was answered with yes. */
   async confirm(ask: Ask): Promise<void> {
     const s = this.session();
-    if (!s || this.app.dialog !== ask) return; // it was answered already
+    if (!s || this.app.dialog?.kind !== 'ask') return; // it was answered already
     // Only effects that were listed are confirmed: the server names all of them.
     const effects = ask.preview.effects.length > 0;
     if (ask.retry) await this.retryNow(effects);
@@ -250,7 +250,7 @@ export class Store {
 
   /** Brings the open question up to date with a session that has moved on. */
   refreshAsk(ask: Ask): void {
-    if (!this.#regenerating && this.app.dialog === ask) void this.#ask(ask.message);
+    if (!this.#regenerating && this.app.dialog?.kind === 'ask') void this.#ask(ask.message);
   }
 
   // The retry bar. Each act names the token of the schedule that was seen.

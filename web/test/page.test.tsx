@@ -140,6 +140,16 @@ test('a back-off counts down, with nothing of the failed attempt in the reply', 
   expect(screen.queryByRole('article', { name: /Reply/ })).toBeNull();
 });
 
+test('from ten seconds of silence the head says so, and when the run gives up', async () => {
+  answers['GET /api/v1/models'] = [200, { models: [{ name: 'alpha/large', provider: 'alpha', dialect: 'chat', idle_ms: 120_000 }], chains: [] }];
+  await open(snapshot(), event('run', { run: run() }), output(1, [text('So far')]));
+  expect(screen.queryByText(/silent/)).toBeNull();
+  const later = Date.now() + 18_400;
+  vi.spyOn(Date, 'now').mockReturnValue(later);
+  expect((await screen.findByText(/silent/)).textContent).toBe(' · silent 18 s, gives up at 120 s');
+  vi.mocked(Date.now).mockRestore();
+});
+
 test('what is sent keeps its key until it is delivered', async () => {
   await open(snapshot());
   const box = screen.getByLabelText('Message') as HTMLTextAreaElement;

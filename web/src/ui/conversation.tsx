@@ -35,7 +35,7 @@ export function Conversation({ store, app, id }: { store: Store; app: App; id: s
   const receipt = app.receipt?.run === run?.id ? (app.receipt?.superseded ?? 0) : 0;
   return (
     <>
-      <Header store={store} session={session} phase={p} now={now} heard={(focus?.heard ?? 0) + app.server.clock} />
+      <Header store={store} session={session} phase={p} now={now} heard={(focus?.heard ?? 0) + app.server.clock} limit={app.models?.models.find((m) => m.name === run?.model)?.idle_ms ?? 0} />
       <Log id={id} loaded={focus !== null} change={focus} drawn={prose} last={all.at(-1)?.key ?? ''} position={at < 0 ? (focus?.messages.at(-1)?.position ?? 0) : 0}>
         {!focus && <p class="log-note">Loading…</p>}
         {focus && all.length === 0 && <p class="log-note">Nothing has been said yet.</p>}
@@ -91,7 +91,16 @@ function Missing({ store }: { store: Store }) {
   );
 }
 
-function Header({ store, session, phase: p, now, heard }: { store: Store; session: Session | undefined; phase: Phase; now: number; heard: number }) {
+interface HeaderProps {
+  store: Store;
+  session: Session | undefined;
+  phase: Phase;
+  now: number;
+  heard: number; // when the run last showed life
+  limit: number; // how long its output may be silent, in milliseconds; 0: nobody knows
+}
+
+function Header({ store, session, phase: p, now, heard, limit }: HeaderProps) {
   const run = session?.last_run;
   const title = session?.title || 'New session';
   useEffect(() => {
@@ -100,6 +109,7 @@ function Header({ store, session, phase: p, now, heard }: { store: Store; sessio
   const words = phaseWords(p, now);
   const quiet = Math.floor((now - heard) / 1000);
   const silent = p.kind === 'connecting' || p.kind === 'thinking' || p.kind === 'writing' || p.kind === 'holding';
+  const givesUp = limit > 0 && (p.kind === 'thinking' || p.kind === 'writing');
   return (
     <header class="head">
       <Link store={store} to="/" class="back" aria-label="All sessions">
@@ -114,7 +124,7 @@ function Header({ store, session, phase: p, now, heard }: { store: Store; sessio
             <span>
               {words}
               {run?.started_at && p.kind !== 'waiting' && p.kind !== 'stopping' && ` · ${Math.max(0, Math.floor((now - run.started_at) / 1000))} s`}
-              {silent && quiet >= 10 && <span class="silent"> · silent {quiet} s</span>}
+              {silent && quiet >= 10 && <span class="silent"> · silent {quiet} s{givesUp && <span class="gives-up">, gives up at {Math.round(limit / 1000)} s</span>}</span>}
             </span>
           </>
         )}
