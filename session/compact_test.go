@@ -311,3 +311,17 @@ func TestCrashWhileCompacting(t *testing.T) {
 		})
 	}
 }
+
+// F99: what was shown is not sent again in a shorter form either.
+func TestOverflowAfterContent(t *testing.T) {
+	w := long(t, dropping, append([]llmtest.Step{llmtest.Text("so far")}, tooLong...), say("never"))
+	run := w.ask("fourth")
+	w.sent(4)
+	d := w.attempts(run.ID)[0].Decision
+	if run.State != session.Failed || !d.Eligible || d.Safe || d.Verdict.String() != "stop" {
+		t.Errorf("%s: %+v", run.State, d)
+	}
+	if story := w.story(false); !strings.HasSuffix(story, "operator: fourth\nreply: so far (context_overflow)") {
+		t.Errorf("the conversation is\n%s", story)
+	}
+}
