@@ -19,7 +19,7 @@ func TestDecideAtTheCeiling(t *testing.T) {
 	for _, class := range failure.Classes() {
 		f := &failure.Failure{Class: class, Retryable: class.Retryable(), Provider: "p"}
 		for i := range 8 {
-			b := recovery.Budget{Requests: 1, Attempts: 1, MoreKeys: i&1 != 0, MoreModels: i&2 != 0, Earlier: i&4 != 0}
+			b := recovery.Budget{Requests: 1, Attempts: 1, MoreKeys: i&1 != 0, MoreModels: i&2 != 0, Later: i&4 != 0}
 			free := recovery.Decide(f, clean, p, b, time.Now())
 			b.Ceiling = true
 			d := recovery.Decide(f, clean, p, b, time.Now())

@@ -115,7 +115,7 @@ func Decide(f *failure.Failure, e replay.Evidence, p Policy, b Budget, now time.
 	rotate := b.MoreKeys && rotates(f)
 	advance := b.MoreModels && (retry || advances(f))
 	compact := b.CanCompact && f.Class == failure.ContextOverflow
-	later := b.Earlier && (rotates(f) || advances(f)) // somebody before may be asked again
+	later := b.Later && (rotates(f) || advances(f)) // not this one, but somebody else
 	d.Eligible = retry || bounded || rotate || advance || compact || later
 	switch {
 	case b.Cancelled || f.Class == failure.Cancelled:

@@ -135,7 +135,7 @@ func TestDecideChains(t *testing.T) {
 					if bit(0) {
 						f.Transport = "first_event_timeout"
 					}
-					b := Budget{Requests: 1, Attempts: 1, Jitter: 0.5, MoreModels: bit(1), Probe: bit(2), Earlier: bit(3), Ready: at}
+					b := Budget{Requests: 1, Attempts: 1, Jitter: 0.5, MoreModels: bit(1), Probe: bit(2), Later: bit(3), Ready: at}
 					if bit(4) {
 						b.Attempts = p.Tier1.Attempts
 					}
@@ -158,7 +158,7 @@ func TestDecideChains(t *testing.T) {
 						want = Retry
 					case !bound && b.MoreModels && (retry || advances(f)):
 						want = Advance
-					case retry, b.Earlier:
+					case retry, b.Later:
 						want = HandOver
 					}
 					if d.Verdict != want {

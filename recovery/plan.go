@@ -75,11 +75,11 @@ type Budget struct {
 	Jitter     float64 // in [0,1): where in the window the next wait ends
 	Cancelled  bool
 	// Ready is when the first of the entry's keys may be asked again; zero: at the failure's
-	// own time. Probe: the attempt tried a model that had cooled off. Earlier: somebody was
-	// asked before in this step, whose failure may pass.
-	Ready   time.Time
-	Probe   bool
-	Earlier bool
+	// own time. Probe: the attempt tried a model that had cooled off. Later: somebody else
+	// may pass later: who failed before in this step, or cools off.
+	Ready time.Time
+	Probe bool
+	Later bool
 	// Ceiling: the entry's provider was asked as often as it may be for a request of this size.
 	Ceiling bool
 }

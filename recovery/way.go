@@ -228,7 +228,7 @@ func (w *way) decide(ctx context.Context, f *failure.Failure, e replay.Evidence)
 	b.Probe = w.cur.probing
 	b.Ceiling = w.ceiling(w.cur.entry)
 	b.Ready = w.soonest(f, now)
-	b.Earlier = slices.ContainsFunc(w.failures, func(f *failure.Failure) bool { return f.Retryable && f.Class.Retryable() })
+	b.Later = w.passing() != nil || w.resting(now)
 	d := Decide(f, e, w.Policy, *b, now)
 	return d, errors.Join(err, w.cool(after, f, d, lane, ok, now))
 }
@@ -279,6 +279,30 @@ func (w *way) another(now time.Time, without Lane) bool {
 			until, busy, _ := w.ready(i, k, now)
 			out := without.Key != "" && without.Model == "" && without.Key == w.entries[i].Keys[k].Hash
 			if !out && !busy && !until.After(now) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// passing is the first failure of the step that may pass; nil: there is none.
+func (w *way) passing() *failure.Failure {
+	for _, f := range w.failures {
+		if f.Retryable && f.Class.Retryable() {
+			return f
+		}
+	}
+	return nil
+}
+
+// resting reports whether somebody else cools off from what may pass.
+func (w *way) resting(now time.Time) bool {
+	for _, i := range w.order {
+		for _, k := range w.candidates(i, -1) {
+			until, busy, over := w.ready(i, k, now)
+			passes := func(c CoolOff) bool { return c.Until.Equal(until) && c.Reason.Retryable() }
+			if (i != w.cur.entry || k != w.cur.key) && (busy || until.After(now) && slices.ContainsFunc(over, passes)) {
 				return true
 			}
 		}
@@ -350,6 +374,7 @@ func (w *way) end(f *failure.Failure, d Decision, attempt string, out llm.Output
 	if len(w.entries) == 1 && len(w.entries[0].Keys) == 1 {
 		return s
 	}
+	soonest := w.pick(time.Now()) // it notes who else is not asked, and why
 	for i := range w.entries {
 		w.skipKeys(i)
 	}
@@ -364,13 +389,15 @@ func (w *way) end(f *failure.Failure, d Decision, attempt string, out llm.Output
 			s.Tried = append(s.Tried, o)
 		}
 	}
-	if d.Safe && (d.Eligible || rotates(f) || advances(f)) || d.Rule == RuleCooling {
-		for _, first := range w.failures {
-			if d.Verdict != HandOver && d.Rule != RuleCooling || first.Retryable && first.Class.Retryable() {
-				s.Failure = first
-				break
-			}
-		}
+	switch passing := w.passing(); {
+	case len(w.failures) == 0:
+	case passing != nil && (d.Verdict == HandOver || d.Rule == RuleCooling):
+		s.Failure = passing
+	case d.Verdict == HandOver: // who has not failed in this step may pass
+		s.Failure = w.cooling(soonest)
+		s.Failure.Message = w.failures[0].Error() + " Everything else cools off after earlier failures."
+	case d.Safe && (d.Eligible || rotates(f) || advances(f)):
+		s.Failure = w.failures[0]
 	}
 	// The state's times are rounded up to whole milliseconds.
 	if at := w.earliest(time.Now()); w.route.State != nil && s.Failure.Retryable && at.Sub(s.Failure.NotBefore).Abs() >= time.Millisecond {

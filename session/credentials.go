@@ -15,6 +15,10 @@ type credentials struct{ m *Manager }
 
 var _ recovery.CredentialState = credentials{}
 
+// Credentials returns what cools off, for whoever asks a model outside a session. It works as
+// long as the store does.
+func (m *Manager) Credentials() recovery.CredentialState { return credentials{m} }
+
 // CoolOffs implements recovery.CredentialState.
 func (c credentials) CoolOffs(ctx context.Context) (list []recovery.CoolOff, err error) {
 	err = c.m.store.View(ctx, func(tx ReadTx) error {

@@ -225,6 +225,9 @@ func (f *follower) close() {
 		return
 	}
 	f.say("  %s: %s", r.Failure.RetryClass, r.Failure.Message)
+	for _, o := range r.Failure.Tried {
+		f.say("  %s", o)
+	}
 	if r.Recovery != nil {
 		f.say("  worth retrying: %s   safe to repeat: %s", yes(r.Failure.Retryable), because(r.Recovery.ReplaySafe, r.Recovery.Evidence.String()))
 		if t := r.Recovery.NotBefore; t != 0 {

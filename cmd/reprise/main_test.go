@@ -329,6 +329,31 @@ func TestSignalCancels(t *testing.T) {
 	h.with(ctx, "", nil, "run", "Hello").want(t, exitCancelled)
 }
 
+// K-161, F63: a run says who answers instead of whom, and explain who was asked and who was not.
+func TestChain(t *testing.T) {
+	h := newHome(t, "REPRISE_RECOVERY_TIER1_BASE=1ms")
+	pair := []string{"run", "--set", "chains.pair=[rehearsal/overloaded, rehearsal/ok-fast]", "--model", "pair", "Hello"}
+	r := h.run(pair...)
+	r.want(t, exitDone)
+	if !strings.Contains(r.stderr, "switched  rehearsal/ok-fast  from rehearsal/overloaded: overloaded\n") {
+		t.Errorf("said %q", r.stderr)
+	}
+	r = h.run(pair...) // another process: the first one still cools off
+	r.want(t, exitDone)
+	e := h.run("explain", r.id(t, "run"))
+	if strings.Contains(r.stderr, "waiting") || !strings.Contains(e.stdout, "rehearsal/overloaded was not asked: cooling_off, not before ") ||
+		strings.Contains(e.stdout, "Attempt 2") {
+		t.Errorf("said %q, explained\n%s", r.stderr, e.stdout)
+	}
+	none := h.run("run", "--set", "chains.none=[rehearsal/auth-failed, rehearsal/overloaded]", "--model", "none", "Hello")
+	none.want(t, exitLater)
+	for _, want := range []string{"  rehearsal/auth-failed: auth_failed\n", "  rehearsal/overloaded", "not before "} {
+		if !strings.Contains(none.stderr, want) {
+			t.Errorf("said %q, want %q", none.stderr, want)
+		}
+	}
+}
+
 // Both verdicts, apart, and the rule.
 func TestExplain(t *testing.T) {
 	h := newHome(t, "REPRISE_RECOVERY_TIER1_BASE=1ms")

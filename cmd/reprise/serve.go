@@ -61,6 +61,13 @@ func (p *program) check(ctx context.Context, cfg server.Config) error {
 		case errors.As(err, &f):
 			bad++
 			fmt.Fprintf(p.stdout, "%s  %s  %s\n", name, f.Class, f.Message)
+			for _, k := range c.Keys {
+				if k.OK {
+					fmt.Fprintf(p.stdout, "  %s  ok\n", k.Key)
+				} else {
+					fmt.Fprintf(p.stdout, "  %s  %s\n", k.Key, k.Failure.Class)
+				}
+			}
 		case err != nil:
 			return errors.Join(err, models.Close())
 		default:

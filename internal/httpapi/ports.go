@@ -96,8 +96,9 @@ type SettingList struct {
 type Models interface {
 	List() []Model
 	Chains() []Chain
-	// Check sends one tiny request to a provider. A failure of the call is a
-	// *failure.Failure, an unknown provider session.ErrNotFound.
+	// Check sends one tiny request to a provider with each of its keys; a key that is answered does
+	// not cool off any more. The first failure of a call is returned, a *failure.Failure; an
+	// unknown provider is session.ErrNotFound.
 	Check(ctx context.Context, provider string) (Check, error)
 }
 
@@ -122,10 +123,19 @@ type Chain struct {
 
 // Check is the outcome of a provider's test.
 type Check struct {
-	OK       bool   `json:"ok"`
+	OK       bool   `json:"ok"` // with every key
 	Provider string `json:"provider"`
 	Model    string `json:"model,omitempty"` // the one that was asked
-	Millis   int64  `json:"millis"`          // from the request to the end of the answer
+	Millis   int64  `json:"millis"`          // from the first request to the end of the last answer
 	// Failure is set where the provider answered, and not well.
+	Failure *failure.Failure `json:"failure,omitempty"`
+	// Keys says so of each key, where there are several.
+	Keys []KeyCheck `json:"keys,omitempty"`
+}
+
+// KeyCheck is the outcome of a key's test.
+type KeyCheck struct {
+	Key     string           `json:"key"` // its label
+	OK      bool             `json:"ok"`
 	Failure *failure.Failure `json:"failure,omitempty"`
 }

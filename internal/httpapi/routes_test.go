@@ -177,7 +177,7 @@ func TestActHash(t *testing.T) {
 func TestCheck(t *testing.T) {
 	w := start(t)
 	w.fake.check = httpapi.Check{OK: true, Provider: "openai", Model: "m", Millis: 5}
-	if got, err := w.client.Check(t.Context(), "openai"); err != nil || got != w.fake.check {
+	if got, err := w.client.Check(t.Context(), "openai"); err != nil || !reflect.DeepEqual(got, w.fake.check) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	w.fake.check = httpapi.Check{Model: "m"}

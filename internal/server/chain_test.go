@@ -199,6 +199,33 @@ providers: {a: {dialect: responses, base_url: `+up.URL+`/v1, keys: ['file:`+path
 	}
 }
 
+// K-163: a test tries each key, and one that is answered is asked again by everybody.
+func TestCheckOfSeveralKeys(t *testing.T) {
+	up := newUpstream(t, map[string]int{"one": 429, "two": 401})
+	cfg := load(t, sourcesOf(t, `
+providers: {a: {dialect: responses, base_url: `+up.URL+`/v1, keys: [env:ONE, env:TWO, env:THREE, env:NONE], models: [ok-fast]}}
+`, Env{"ONE": "one", "TWO": "two", "THREE": "three"}))
+	c := connect(t, cfg)
+	if run, _, _ := ask(t, c, "a/ok-fast"); run.State != session.Succeeded || up.saw() != "one=1 three=1 two=1" {
+		t.Fatalf("%+v; saw %s", run, up.saw())
+	}
+	up.mu.Lock()
+	delete(up.refuses, "one")
+	up.mu.Unlock()
+	k, err := c.Check(t.Context(), "a")
+	if err != nil || k.OK || k.Failure == nil || k.Failure.Class.String() != "auth_failed" || len(k.Keys) != 4 ||
+		!k.Keys[0].OK || k.Keys[1].OK || !k.Keys[2].OK || k.Keys[3].Failure.Class.String() != "credentials_unresolved" {
+		t.Errorf("%+v, %v", k, err)
+	}
+	sys, err := c.System(t.Context())
+	if err != nil || len(sys.CoolOffs) != 1 || sys.CoolOffs[0].Key != "env:TWO" || sys.CoolOffs[0].Model != "" {
+		t.Errorf("%+v, %v", sys.CoolOffs, err)
+	}
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // A caller's limits come with the message.
 func TestLimitsOfAMessage(t *testing.T) {
 	alpha, beta := newUpstream(t, nil), newUpstream(t, nil)

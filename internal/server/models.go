@@ -54,6 +54,7 @@ type Models struct {
 	cfg       Config
 	providers map[string]*endpoint
 	scripts   []rehearsal.Script
+	state     recovery.CredentialState // nil: there are no sessions
 	stop      context.CancelFunc
 	rehearsal chan error // its server's end
 	once      sync.Once
@@ -291,8 +292,8 @@ func (m *Models) Chains() []httpapi.Chain {
 	return list
 }
 
-// Check implements httpapi.Models. The request passes the gate as an operator's; the
-// provider's own timeouts bound it.
+// Check implements httpapi.Models. The requests pass the gate as an operator's; the
+// provider's own timeouts bound them.
 func (m *Models) Check(ctx context.Context, name string) (httpapi.Check, error) {
 	if m.providers[name] == nil {
 		return httpapi.Check{}, session.ErrNotFound
@@ -306,24 +307,43 @@ func (m *Models) Check(ctx context.Context, name string) (httpapi.Check, error) 
 	default:
 		return c, m.notFound(name, "", fmt.Sprintf("No model of provider %s is known: name one under providers.%s.models.", name, name))
 	}
-	entries, err := m.Entries(name + "/" + c.Model)
+	e, err := m.entry(name + "/" + c.Model)
 	if err != nil {
 		return c, err
 	}
+	start := time.Now()
+	var first error
+	for _, k := range e.Keys {
+		err := m.try(ctx, e, k)
+		c.Millis = time.Since(start).Milliseconds()
+		var f *failure.Failure
+		if err != nil && !errors.As(err, &f) {
+			return c, err
+		}
+		if first == nil && f != nil {
+			first = f
+		}
+		if len(e.Keys) > 1 {
+			c.Keys = append(c.Keys, httpapi.KeyCheck{Key: k.Label, OK: f == nil, Failure: f})
+		}
+	}
+	c.OK = first == nil
+	return c, first
+}
+
+// try asks a model one thing, with one key.
+func (m *Models) try(ctx context.Context, e recovery.Entry, k recovery.Key) error {
+	if k.Err != nil {
+		return k.Err
+	}
+	e.Keys = []recovery.Key{k}
 	ledger := replay.NewMemory()
 	scope := llm.Scope{Session: "check", Run: "check", Lineage: llm.LineageMain, Generation: ledger.Claim("check")}
 	gate := replay.New(scope, ledger, replay.Operator{Actor: httpapi.Operator, Message: "check"})
-	start := time.Now()
-	route := &recovery.Route{Entries: func() []recovery.Entry { return entries }}
-	_, err = recovery.Do(ctx, recovery.Plan{Route: route, Policy: recovery.Policy{MaxRequests: 1}, Trace: nobody{}}, gate, nobody{},
+	route := &recovery.Route{Entries: func() []recovery.Entry { return []recovery.Entry{e} }, State: m.state, Person: true}
+	_, err := recovery.Do(ctx, recovery.Plan{Route: route, Policy: recovery.Policy{MaxRequests: 1}, Trace: nobody{}}, gate, nobody{},
 		&llm.Request{MaxOutputTokens: 16, Messages: []llm.Message{{Role: llm.RoleUser, Parts: []llm.Part{llm.Text("Say ok.")}}}})
-	c.Millis = time.Since(start).Milliseconds()
-	var stopped *recovery.Stopped
-	if errors.As(err, &stopped) {
-		return c, stopped.Failure
-	}
-	c.OK = err == nil
-	return c, err
+	return err
 }
 
 // nobody watches a check.

@@ -150,6 +150,7 @@ func Open(ctx context.Context, cfg Config, o Options) (s *Server, err error) {
 		return s, fmt.Errorf("start the sessions: %w", err)
 	}
 	s.started("sessions", s.sessions.Close)
+	s.models.state = s.sessions.Credentials()
 	s.telemetry.Watch(s.sessions.Standing)
 
 	settings := &Settings{cfg: cfg, sessions: s.sessions}

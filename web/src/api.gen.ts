@@ -60,6 +60,7 @@ export interface Chain {
 
 export interface Check {
   failure?: ProviderFailure;
+  keys?: KeyCheck[];
   millis: number;
   model?: string;
   ok: boolean;
@@ -186,6 +187,12 @@ export interface Former {
 
 export interface Health {
   status: 'ok';
+}
+
+export interface KeyCheck {
+  failure?: ProviderFailure;
+  key: string;
+  ok: boolean;
 }
 
 export interface Launch {
