@@ -29,7 +29,7 @@ var only = flag.String("scenario", "", "run the page's scenarios whose name matc
 const chromium = "/usr/bin/chromium"
 
 // browserTime bounds the whole browser part, also on a machine that is busy with other tests.
-const browserTime = 10 * time.Minute
+const browserTime = 12 * time.Minute
 
 // TestPage runs browser/scenarios/*.mjs, one subtest a scenario. A scenario brings its scripts
 // and its server's settings along; what it needs of this process it asks the stage for.

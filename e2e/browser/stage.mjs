@@ -11,6 +11,7 @@ export class Stage {
   #url;
   #browser;
   #servers = new Map(); // by their settings
+  #asked = new Map(); // scenes by the key of a question
   upstream = '';
 
   constructor(url, browser) {
@@ -26,6 +27,14 @@ export class Stage {
 
   async play(scripts, models) {
     this.upstream = await this.ask('upstream', { scripts, models });
+  }
+
+  /** Notes who puts a question, and reports whether nobody else does. */
+  asking(question, scene) {
+    const key = keyOf(question);
+    const who = this.#asked.get(key) ?? new Set();
+    this.#asked.set(key, who.add(scene));
+    return who.size === 1;
   }
 
   async enter({ config, own, context, wire }) {
@@ -118,13 +127,15 @@ class Scene {
   /** Puts a question to a model of the upstream, in a new session. */
   async ask(model, text, page = this.page) {
     this.#asked = { model, text };
+    this.stage.asking(this.#asked, this);
     await ask(page, this.base, `up/${model}`, text);
   }
 
   /** The requests that the upstream has had for the last question, or another one. */
   async sent({ model, text } = this.#asked) {
     const report = await (await fetch(`${this.stage.upstream}/rehearsal/requests`)).json();
-    const key = createHash('sha256').update(`${model}\0${text}`).digest('hex').slice(0, 12);
+    const key = keyOf({ model, text });
+    assert.ok(this.stage.asking({ model, text }, this), 'another scenario puts the same question, so nobody knows whose requests these are');
     return report.requests.filter((r) => r.key === key);
   }
 
@@ -220,5 +231,8 @@ class Wire {
     this.#server.close();
   }
 }
+
+/** Under which key the upstream counts a question to a model. */
+const keyOf = ({ model, text }) => createHash('sha256').update(`${model}\0${text}`).digest('hex').slice(0, 12);
 
 export const idOf = (page) => /\/s\/(ses_\w+)/.exec(page.url())[1];

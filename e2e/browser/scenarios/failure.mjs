@@ -9,6 +9,7 @@ export const config = eager;
 export const models = ['thinking-failed-fast', 'remote-tool-failed-fast', 'tool-then-failed-inside-text-fast', 'auth-failed', 'permission-denied', 'model-not-found',
   'spend-limit', 'quota', 'context-overflow', 'too-large', 'invalid', 'prompt-filtered', 'ok-fast'];
 export const scripts = [
+  script('broken-held', '1ms', [say(text.broken), broken], [say(text.recovers)]),
   script('prose', '1ms', refused('invalid_request', { message: 'Overloaded (503). Service temporarily unavailable, please try again in 1 second.' }), [say('never')]),
   script('refused-once', '1ms', refused('overloaded'), [say('never')]),
   script('busy', '1ms', refused('rate_limited', { wait: '25s' })),
@@ -108,6 +109,19 @@ export const scenarios = {
     const calls = (await on.messages()).flatMap((m) => m.parts.filter((p) => p.kind === 'tool_call'));
     assert.equal(calls.length, 1);
   },
+
+  'f17: a break while everything is held back leaves no trace but in the drawer': at({ config: 'recovery: {tier1: {base: 5ms}, hold: whole}' }, async (on) => {
+    const { page } = on;
+    await on.ask('broken-held', 'Hold it');
+    await follows(page, text.recovers);
+    await complete(page);
+    assert.equal(await drawn(page), text.recovers);
+    assert.equal(await divider(page).count() + (await card(page).count()), 0);
+    await button(page, 'Attempts').click();
+    await drawer(page).getByText('discarded before anything was shown').waitFor();
+    assert.deepEqual((await on.attempts()).map((a) => a.ok), [false, true]);
+    assert.equal(await on.requests(), 2);
+  }),
 
   'f18: no record of what an attempt did: not repeated by itself': at({ own: true, config: 'recovery: {tier1: {attempts: 1}, tier2: {base: 4s}}', waits: true }, async (on) => {
     const { page } = on;

@@ -46,7 +46,7 @@ export const scenarios = {
 
   async 'f3: a far time is shown as a time of day where the reader is, and does not tick'(on) {
     const { page } = on;
-    await on.ask('rate-limited-3000s', 'Later');
+    await on.ask('rate-limited-3000s', 'Not before its time');
     await barSays(page, 'Retry after');
     const { schedule, last_run: run } = await on.session();
     const [attempt] = await on.attempts();

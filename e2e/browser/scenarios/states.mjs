@@ -29,6 +29,7 @@ export const config = eager;
 export const models = ['ok-fast', 'thinking-fast', 'redacted', 'tool-fast', 'remote-tool', 'silent', 'rate-limited', 'overloaded', 'rate-limited-3000s',
   'rate-limited-2h', 'always-503-2h', 'auth-failed', 'context-overflow', 'text-half-call', 'length', 'empty', 'tool-then-failed-inside-text-fast'];
 export const scripts = [
+  script('drips', '200ms', [say(tokens('drop', 500))]),
   script('some-stall', '1ms', [say(some), stall]),
   script('some-broken', '1ms', [say(some), broken]),
   script('rich', '1ms', [say(rich)]),
@@ -119,7 +120,7 @@ const states = {
     await on.page.getByRole('timer').waitFor();
   }],
   'holding': [{ config: 'recovery: {hold: whole}' }, async (on) => {
-    await on.ask('some-stall', 'Hello');
+    await on.ask('drips', 'Hello');
     await on.page.getByText('Receiving, not shown').waitFor();
   }],
   'thinking': [{}, async (on) => {
