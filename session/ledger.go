@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -135,9 +136,13 @@ func stale(err error) error {
 // Chosen implements recovery.Trace: the attempt that is opened next says who is asked.
 func (x *execution) Chosen(c recovery.Choice) { x.choice = c }
 
-// Decided implements recovery.Trace: the decision is stored and told to observers.
+// Decided implements recovery.Trace: the decision is stored and told to observers. An owner that
+// has lost the run decides nothing any more.
 func (x *execution) Decided(ctx context.Context, attempt string, f *failure.Failure, d recovery.Decision) error {
-	return x.m.update(ctx, Soft, func(tx Tx) error {
+	return stale(x.m.update(ctx, Soft, func(tx Tx) error {
+		if run, err := tx.Run(x.run.ID); err != nil || run.Generation != x.run.Generation {
+			return cmp.Or(err, ErrLost)
+		}
 		if err := tx.PutDecision(AttemptID(attempt), f, d); err != nil {
 			return err
 		}
@@ -146,7 +151,7 @@ func (x *execution) Decided(ctx context.Context, attempt string, f *failure.Fail
 			return err
 		}
 		return emit(tx, x.run.SessionID, Event{Type: EventAttempt, Attempt: &a})
-	})
+	}))
 }
 
 // sink publishes one step's output to the event log, fenced by the run's generation.

@@ -309,6 +309,26 @@ func TestLeaseEnds(t *testing.T) {
 	first.Close()
 }
 
+// What an owner that has lost the run finds out about its attempt decides nothing any more.
+func TestStaleOwnerDecidesNothing(t *testing.T) {
+	w := newWorld(t, []llmtest.Step{{Stall: true}}, say("taken over"))
+	w.cfg.Sole, w.cfg.Lease = false, time.Microsecond
+	w.startOn(w.store, w.log)
+	first := w.m
+	w.start()
+	r, err := first.Post(t.Context(), session.Act{Actor: "ann"}, w.id, []llm.Part{llm.Text("hi")}, session.Routing{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := w.ended(r.RunID)
+	first.Close() // its attempt ends now
+	list := w.attempts(r.RunID)
+	if run.State != session.Succeeded || len(list) != 2 || list[0].Decision != nil {
+		t.Errorf("run %+v, attempts %+v", run, list)
+	}
+	w.expect("operator: hi", "reply: taken over")
+}
+
 // A run that never comes to its end is not started for ever. What the last start has shown is
 // kept all the same.
 func TestClaimsAreBounded(t *testing.T) {
