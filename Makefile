@@ -7,13 +7,13 @@ TESTED     = $(shell go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPa
 FUZZTIME  ?= 2m
 STATICCHECK = go tool -modfile=$(CURDIR)/.ci/tools/go.mod staticcheck
 
-.PHONY: run test check unit conformance page e2e soak screenshots bench golden generate fuzz setup
+.PHONY: run test check unit explore conformance page e2e soak screenshots bench golden generate fuzz setup
 
 run:
 	go run ./cmd/reprise serve
 
 # All that a change must pass, the quickest answers first. The last lines are the last runner's own.
-test: setup check unit conformance page e2e
+test: setup check unit explore conformance page e2e
 
 setup:
 	.ci/setup
@@ -27,6 +27,10 @@ check:
 unit:
 	@echo "go test -race of every package but e2e"
 	@go test -race -timeout 10m $(TESTED)
+
+# Every schedule of the engine up to a bound, and planted defects that it must see: docs/proof.md.
+explore:
+	go -C internal/explore test -count=1 -timeout 15m -run 'TestExplore|TestMutants' -mutants
 
 conformance:
 	go -C conformance test -timeout 5m ./...
@@ -43,6 +47,7 @@ e2e: setup e2e/browser/node_modules/.package-lock.json
 # The longer forms of what the tests do for a minute.
 soak:
 	go test -count=1 -v -timeout 20m ./e2e -run TestSoak -soak 10m
+	go -C internal/explore test -count=1 -timeout 60m -run TestExplore -for 10m
 
 %/node_modules/.package-lock.json: %/package-lock.json
 	npm --prefix $* ci --no-audit --no-fund

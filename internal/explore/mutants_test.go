@@ -1,0 +1,149 @@
+package explore
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var hunt = flag.Bool("mutants", false, "build the engine with each planted defect and explore it")
+
+// mutant is a defect: the engine with other text at some places, and the scenario in which the
+// explorer is to see it.
+type mutant struct {
+	name     string
+	scenario string
+	violates Invariant
+	edits    []edit
+}
+
+type edit struct{ file, old, new string }
+
+var mutants = []mutant{
+	{"evidence is always safe", "answer", NoRepeat, []edit{{"llm/replay/evidence.go",
+		"	return why == 0, why\n}\n\n// Verb is", "	return true, 0\n}\n\n// Verb is"}}},
+	{"marked after the publish", "answer", MarkFirst, []edit{{"llm/replay/attempt.go",
+		"		if a.marks == 0 {\n			if err := a.mark(ctx, seen); err != nil {\n				return err\n			}\n		}\n",
+		"		if a.marks == 0 {\n			defer a.mark(ctx, seen)\n		}\n"}}},
+	{"tool calls are not held", "tool", Held, []edit{{"llm/replay/attempt.go",
+		"		a.calls = true\n", ""}}},
+	{"a cancel keeps what was held", "held answer", Held, []edit{{"recovery/do.go",
+		"			end = broken.Cut\n", "			end = broken.Keep\n"}}},
+	{"a stale generation may send", "second node", Fence, []edit{{"session/ledger.go",
+		"case r.State != Running || r.Generation != scope.Generation:", "case r.State != Running:"}}},
+	{"a tool starts although its run was cancelled", "tool", CancelWins, []edit{{"session/journal.go",
+		"		if run.CancelRequested {\n			return ErrLost\n		}\n		if err := tx.InsertToolCall", "		if err := tx.InsertToolCall"}}},
+	{"the stored result of a tool is not used", "two tools, then a failure", GoesOn, []edit{{"session/journal.go",
+		"ok && p.State != CallAgain {", "ok && p.State == CallUnknown {"}}},
+	{"the timer does not look at the schedule", "second node, schedule", DispatchOnce, []edit{{"session/retry.go",
+		"		if s.Schedule == nil || s.Schedule.Token != was.Token || s.Schedule.State != was.State {\n			return ErrLost\n		}\n", ""}}},
+	{"the token is not compared", "two tabs", Token, []edit{{"session/retry.go",
+		"	if token != 0 && token != s.Token {", "	if token < 0 {"}}},
+	{"the hint is ignored", "hint", Hint, []edit{{"recovery/decide.go",
+		"max(time.Duration(b.Jitter*float64(window)), hint)", "time.Duration(b.Jitter*float64(window))"}}},
+	{"what was decided is forgotten in a crash", "failure that stays", Decided, []edit{{"session/execute.go",
+		"	if x.run.Claims > 1 {\n		if err := x.heed(", "	if false {\n		if err := x.heed("}}},
+	{"a stale owner decides", "second node, schedule", Fence, []edit{{"session/ledger.go",
+		"err != nil || run.Generation != x.run.Generation {", "err != nil || run.ID == \"\" {"}}},
+	{"requests of earlier claims are not counted", "bound", Bound, []edit{{"session/execute.go",
+		"x.run.Requests,", "0,"}}},
+	{"the output is judged before the fence", "second node", Fence, []edit{
+		{"session/execute.go", "		if err = x.writer.claimed(); err == nil {\n			err = x.judge", "		if err == nil {\n			err = x.judge"},
+		{"session/restart.go", "		why := failure.Interrupted\n", "		_ = x.writer.claimed()\n		why := failure.Interrupted\n"},
+		{"session/ledger.go", "	go func() {\n		defer close(w.done)\n		w.Writer, w.err = log.Claim(ctx, r.SessionID, r.ID, r.Generation)\n	}()",
+			"	time.AfterFunc(time.Second, func() {\n		defer close(w.done)\n		w.Writer, w.err = log.Claim(ctx, r.SessionID, r.ID, r.Generation)\n	})"}}},
+	{"an open attempt is not sealed by who takes over", "answer", GoesOn, []edit{{"session/restart.go",
+		"	if err := tx.SealOpen(r.ID, At(now)); err != nil {\n		return err\n	}\n", "	_ = now\n"}}},
+	{"a partial reply is not kept", "answer", Kept, []edit{{"session/execute.go",
+		"		if parts := stopped.Output.Parts(); len(parts) > 0 {", "		if parts := stopped.Output.Parts(); len(parts) > 1 {"}}},
+	{"runs are taken over at the start alone", "second node", Progress, []edit{{"session/dispatch.go",
+		"	if !m.cfg.Sole {\n", "	if false {\n"}}},
+	{"a record is appended twice", "answer", Once, []edit{{"session/ledger.go",
+		"	return x.writer.Append(ctx, data)\n", "	if err := x.writer.Append(ctx, data); err != nil {\n		return err\n	}\n	return x.writer.Append(ctx, data)\n"}}},
+	{"an old owner ends the run again", "second node", OneEnd, []edit{
+		{"session/execute.go", "		if run.Generation != x.run.Generation || run.State != Running {\n			return ErrLost\n		}\n		s, err := tx.Session", "		s, err := tx.Session"},
+		{"session/execute.go", "PutRun(run, Running, x.run.Generation)", "PutRun(run, Running, run.Generation)"},
+		{"session/state.go", "		if s.Run == Running && !s.Stopping {\n			s.Run, s.Paused = \"\", s.Waiting\n			return s, DoFailRun, nil\n		}\n",
+			"		if !s.Stopping {\n			s.Run, s.Paused = \"\", s.Waiting\n			return s, DoFailRun, nil\n		}\n"},
+		{"store/runs.go", "WHERE id = $1 AND state = $2 AND generation = $3`", "WHERE id = $1 AND $2 <> '' AND generation = $3`"}}},
+}
+
+// root is the module's folder.
+var root = filepath.Join("..", "..")
+
+// overlay writes the mutant's files into dir, and the list of them that the compiler takes.
+func (m mutant) overlay(dir string) (string, error) {
+	text := map[string]string{}
+	for _, e := range m.edits {
+		path, err := filepath.Abs(filepath.Join(root, filepath.FromSlash(e.file)))
+		if err != nil {
+			return "", err
+		}
+		if _, ok := text[path]; !ok {
+			b, err := os.ReadFile(path)
+			if err != nil {
+				return "", err
+			}
+			text[path] = string(b)
+		}
+		if n := strings.Count(text[path], e.old); n != 1 {
+			return "", fmt.Errorf("%s has %q %d times, want once", e.file, e.old, n)
+		}
+		text[path] = strings.Replace(text[path], e.old, e.new, 1)
+	}
+	replace := map[string]string{}
+	for path, s := range text {
+		to := filepath.Join(dir, fmt.Sprint(len(replace), ".go"))
+		if err := os.WriteFile(to, []byte(s), 0o600); err != nil {
+			return "", err
+		}
+		replace[path] = to
+	}
+	b, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		return "", err
+	}
+	list := filepath.Join(dir, "overlay.json")
+	return list, os.WriteFile(list, b, 0o600)
+}
+
+var violated = regexp.MustCompile(`violated: (.*)\n.*\n\s*after (\d+) schedules`)
+
+// The explorer sees each planted defect. Without -mutants the test is that they can be planted.
+func TestMutants(t *testing.T) {
+	for _, m := range mutants {
+		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
+			if _, err := scenarioNamed(m.scenario); err != nil {
+				t.Fatal(err)
+			}
+			dir := t.TempDir()
+			list, err := m.overlay(dir)
+			if err != nil || !*hunt {
+				if err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			bin := filepath.Join(dir, "explore.test")
+			if out, err := exec.CommandContext(t.Context(), "go", "test", "-c", "-vet=off", "-overlay", list, "-o", bin, ".").CombinedOutput(); err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			out, err := exec.CommandContext(t.Context(), bin, "-test.run", "^TestExplore$", "-scenario", m.scenario).CombinedOutput()
+			found := violated.FindSubmatch(out)
+			if err == nil || found == nil {
+				t.Fatalf("nobody has seen it: %v\n%s", err, out)
+			}
+			if got := Invariant(found[1]); got != m.violates {
+				t.Errorf("it broke %q, want %q\n%s", got, m.violates, out)
+			}
+			fmt.Printf("%-50s %s, after %s schedules\n", m.name+":", found[1], found[2])
+		})
+	}
+}
