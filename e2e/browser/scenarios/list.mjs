@@ -9,6 +9,7 @@ export const config = after('60s');
 export const models = ['ok-fast', 'overloaded', 'rate-limited-3000s', 'auth-failed', 'failed-inside-text'];
 export const scripts = [script('listed-stall', '1ms', [say(some), stall]), script('listed-broken', '1ms', [say(some), { do: 'failed', fault: { kind: 'upstream_stream_error' } }])];
 
+const every = [1280, 390, 320];
 const wide = [1280]; // a narrow page draws the list anew
 const row = (page, name) => sessions(page).getByRole('link', { name });
 const filter = (page, name) => sessions(page).getByRole('group', { name: 'Show' }).getByRole('button', { name });
@@ -36,7 +37,7 @@ export const scenarios = {
     const order = (await sessions(page).locator('.row-title').allTextContents()).slice(0, 4);
     assert.deepEqual(order, ['Cut off', 'Busy', 'Soon', 'Later']);
     for (const [name, n] of [['All', 6], ['Running', 1], ['Waiting', 2], ['Needs you', 1]]) await filter(page, `${name} ${n}`).waitFor();
-    await accessible(page, 'list');
+    await accessible(page, 'list', every);
     await filter(page, /^Waiting/).click();
     assert.equal(await row(page, /./).filter({ has: page.locator('.row-title') }).count(), 2);
     await filter(page, /^Needs you/).click();
@@ -46,7 +47,7 @@ export const scenarios = {
     assert.match(await page.title(), /^\(1\) /);
     await on.page.goto(`${on.base}/waiting`);
     await page.getByRole('listitem').filter({ hasText: 'Later' }).first().waitFor();
-    await accessible(page, 'waiting');
+    await accessible(page, 'waiting', every);
   }),
 
   'the menu of a session, by keyboard: rename, cancel its retry, archive, restore': at({ own: true }, async (on) => {
@@ -84,7 +85,7 @@ export const scenarios = {
     await row(page, /Weekly report/).waitFor({ state: 'detached' });
     await sessions(page).getByRole('link', { name: 'Archived' }).click();
     await page.getByRole('link', { name: /Weekly report/ }).waitFor();
-    await accessible(page, 'archived');
+    await accessible(page, 'archived', every);
     await page.getByRole('link', { name: /Weekly report/ }).click();
     await page.getByText('This session is archived.').waitFor();
     assert.equal(await composer(page).count(), 0);
@@ -144,7 +145,7 @@ export const scenarios = {
     await composer(page).press('Enter');
     await barSays(page, 'No network on the server. Waiting.');
     await row(page, /Is anybody there.*waits for a network/s).waitFor();
-    await accessible(page, 'held without a network');
+    await accessible(page, 'held without a network', every);
     const { id } = await on.session();
     const before = await on.api('GET', `/sessions/${id}/retry`);
     assert.deepEqual([before.state, before.hold_reason, before.attempt], ['held', 'offline', 1]);
@@ -163,7 +164,7 @@ export const scenarios = {
     const first = page.getByLabel('First wait');
     await first.waitFor();
     await page.getByText('From the configuration file.').waitFor();
-    await accessible(page, 'settings');
+    await accessible(page, 'settings', every);
     on.forgive(/status of 400/);
     await first.fill('soon');
     await first.press('Enter');

@@ -64,7 +64,7 @@ function Server({ store }: { store: Store }) {
       <Mode {...retry('mode')} values={values} />
       <Text {...retry('base')} title="First wait" note="Each further wait is twice as long." say={inWords} />
       <Text {...retry('cap')} title="Longest wait" note={sequence(values[`${tier2}base`]!.value, values[`${tier2}cap`]!.value)} say={inWords} />
-      <Text {...retry('max_elapsed')} title="Give up after" note="From the first failure on. 0: no limit, which retries that nobody watches need in time or in money." say={inWords} />
+      <Text {...retry('max_elapsed')} title="Give up after" note="From the first failure on. 0: no limit. Retries that nobody watches need one, in time or in money." say={inWords} />
       <Text {...retry('max_spend')} title="Or after spending" note="US dollars, from the first failure on. 0: no limit." say={usd} />
       <Text {...retry('max_attempts')} title="Or after attempts" note="Failed replies in a row. 0: no limit." say={(v) => (v === '0' ? 'none' : v)} />
       <h2 class="setting">Cost</h2>
