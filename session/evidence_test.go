@@ -1,0 +1,43 @@
+package session
+
+import (
+	"testing"
+
+	"github.com/reprise-run/reprise/llm"
+	"github.com/reprise-run/reprise/llm/replay"
+)
+
+// ledger holds the records of one run.
+type ledger struct {
+	ReadTx
+	attempts []Attempt
+}
+
+func (l ledger) Messages(ID, bool, int64, int) ([]Message, error) { return nil, nil }
+func (l ledger) Attempts(RunID) ([]Attempt, error)                { return l.attempts, nil }
+func (l ledger) ToolCalls(RunID) ([]ToolCall, error)              { return nil, nil }
+
+// f18: a request of which there is no record may have had any effect, and speaks against
+// every automatic path.
+func TestEvidenceOfLostRecords(t *testing.T) {
+	clean := func(step int) Attempt {
+		return Attempt{Evidence: replay.Evidence{Attempt: "att", State: replay.StateSealed, Scope: llm.Scope{Run: "run", Step: step, Lineage: llm.LineageMain}, Delivery: llm.Refused}}
+	}
+	for name, c := range map[string]struct {
+		run      Run
+		attempts []Attempt
+		tail     replay.Reasons
+	}{
+		"all there":               {Run{ID: "run", Requests: 2}, []Attempt{clean(0), clean(0)}, 0},
+		"none sent":               {Run{ID: "run"}, nil, 0},
+		"all lost":                {Run{ID: "run", Requests: 1}, nil, replay.Missing},
+		"one lost":                {Run{ID: "run", Requests: 2}, []Attempt{clean(0)}, replay.Missing},
+		"of a later step":         {Run{ID: "run", Steps: 1, Requests: 1}, []Attempt{clean(0)}, replay.Missing},
+		"all of later step there": {Run{ID: "run", Steps: 1, Requests: 1}, []Attempt{clean(0), clean(1)}, 0},
+	} {
+		e, err := evidenceOf(ledger{attempts: c.attempts}, c.run)
+		if err != nil || e.Tail != c.tail || e.Whole != c.tail {
+			t.Errorf("%s: %+v, %v", name, e, err)
+		}
+	}
+}
