@@ -56,7 +56,7 @@ func post(s *server, all []*line) {
 	var posts sync.WaitGroup
 	for _, l := range all {
 		posts.Go(func() {
-			if r, err := s.Post(within(s.t), l.o.id, []llm.Part{llm.Text(l.prompt)}, l.prompt); err == nil {
+			if r, err := s.Post(within(s.t), l.o.id, []llm.Part{llm.Text(l.prompt)}, session.Routing{}, l.prompt); err == nil {
 				l.r = r
 			}
 		})
@@ -148,7 +148,7 @@ func (l *line) resume(s *server, up *upstream, before rehearsal.Report, kills in
 	if l.r.RunID != "" {
 		shown = l.o.shown(l.r.RunID, l.step)
 	}
-	again, err := s.Post(within(t), l.o.id, []llm.Part{llm.Text(l.prompt)}, l.prompt)
+	again, err := s.Post(within(t), l.o.id, []llm.Part{llm.Text(l.prompt)}, session.Routing{}, l.prompt)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -170,7 +170,7 @@ func (s *server) session(model string) session.ID {
 // post posts a message.
 func (s *server) post(id session.ID, text string) session.Receipt {
 	s.t.Helper()
-	r, err := s.Post(within(s.t), id, []llm.Part{llm.Text(text)}, "")
+	r, err := s.Post(within(s.t), id, []llm.Part{llm.Text(text)}, session.Routing{}, "")
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -196,7 +196,7 @@ func (c *soaked) converse(s *server, random *rand.Rand) (end string) {
 	defer c.o.stop()
 	var r session.Receipt
 	through(t, "post", func(ctx context.Context) (err error) {
-		r, err = s.Post(ctx, made.ID, []llm.Part{llm.Text(c.prompt)}, c.prompt)
+		r, err = s.Post(ctx, made.ID, []llm.Part{llm.Text(c.prompt)}, session.Routing{}, c.prompt)
 		return err
 	})
 	cancelled := random.IntN(8) == 0

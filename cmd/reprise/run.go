@@ -26,6 +26,7 @@ const cancelTime = 30 * time.Second
 func (p *program) run() *cobra.Command {
 	var from server.Sources
 	var in session.ID
+	var to session.Routing
 	var asJSON, wait bool
 	cmd := &cobra.Command{
 		Use:   "run [prompt]",
@@ -41,11 +42,12 @@ func (p *program) run() *cobra.Command {
 			if err != nil {
 				return usage(err)
 			}
-			return failed(p.answer(cmd.Context(), prompt, in, from, asJSON, wait))
+			return failed(p.answer(cmd.Context(), prompt, in, to, from, asJSON, wait))
 		},
 	}
 	p.settings(cmd)
 	p.endpoint(cmd, &from)
+	routing(cmd, &to)
 	cmd.Flags().StringVar((*string)(&in), "session", "", "go on in the session with this `id`")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the session's events on stdout, as lines of JSON, in place of the text")
 	cmd.Flags().BoolVar(&wait, "wait", false, "stay while a failed run waits to be repeated, until its end")
@@ -76,7 +78,7 @@ func (p *program) prompt(args []string) (string, error) {
 }
 
 // answer posts the prompt and follows its run to the end.
-func (p *program) answer(ctx context.Context, prompt string, in session.ID, from server.Sources, asJSON, wait bool) (err error) {
+func (p *program) answer(ctx context.Context, prompt string, in session.ID, to session.Routing, from server.Sources, asJSON, wait bool) (err error) {
 	model := from.Model
 	if from.BaseURL == "" {
 		from.Model = "" // it is the session's alone, and a server that answers may know others
@@ -111,7 +113,7 @@ func (p *program) answer(ctx context.Context, prompt string, in session.ID, from
 	work, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	stop := func() { end(nil) }
 	defer stop()
-	q := &question{conn: conn, session: id, prompt: prompt, wait: wait, posted: make(chan session.Receipt, 1)}
+	q := &question{conn: conn, session: id, prompt: prompt, to: to, wait: wait, posted: make(chan session.Receipt, 1)}
 	f := &follower{session: id, stdout: p.stdout, stderr: p.stderr, json: asJSON, wait: wait,
 		post: func() (session.Receipt, error) { return q.post(work) }}
 	conn.Reconnecting = func(err error) {
@@ -170,6 +172,7 @@ type question struct {
 	conn    *server.Connection
 	session session.ID
 	prompt  string
+	to      session.Routing
 	begun   atomic.Bool // by the post, or by a cancel that came before it
 	posted  chan session.Receipt
 	wait    bool // also while the run waits to be repeated
@@ -181,7 +184,7 @@ func (q *question) post(ctx context.Context) (session.Receipt, error) {
 	if !q.begun.CompareAndSwap(false, true) {
 		return session.Receipt{}, errNothingSent
 	}
-	r, err := q.conn.Post(ctx, q.session, []llm.Part{llm.Text(q.prompt)}, "")
+	r, err := q.conn.Post(ctx, q.session, []llm.Part{llm.Text(q.prompt)}, q.to, "")
 	if err == nil {
 		q.posted <- r
 	}

@@ -46,3 +46,16 @@ func TestRunWaits(t *testing.T) {
 		})
 	}
 }
+
+// F62, K-161: what a flag forbids is not done, in the run that it was given to.
+func TestRunForbids(t *testing.T) {
+	h := newHome(t, "REPRISE_RECOVERY_TIER1_BASE=1ms")
+	r := h.run("run", "--one-attempt", "--model", "rehearsal/overloaded-then-ok-fast", "Hello")
+	if r.code == exitDone || r.stdout != "" || strings.Contains(r.stderr, "attempt 2") {
+		t.Errorf("exit %d, %q, %q", r.code, r.stdout, r.stderr)
+	}
+	r = h.run("run", "--only-key", "env:NOBODY", "--model", "rehearsal/ok-fast", "Hello")
+	if r.code == exitDone || !strings.Contains(r.stderr, "another_key_is_pinned") {
+		t.Errorf("exit %d, %q", r.code, r.stderr)
+	}
+}

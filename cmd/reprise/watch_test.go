@@ -72,7 +72,7 @@ func TestWatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	post := func() {
-		if _, err := c.Post(t.Context(), s.ID, []llm.Part{llm.Text("Hello")}, ""); err != nil {
+		if _, err := c.Post(t.Context(), s.ID, []llm.Part{llm.Text("Hello")}, session.Routing{}, ""); err != nil {
 			t.Error(err)
 		}
 	}

@@ -208,9 +208,10 @@ func (c *Client) Messages(ctx context.Context, id session.ID, superseded bool, a
 	return list.Messages, err
 }
 
-// Post posts a message. With a key the post can be repeated: the first answer comes again.
-func (c *Client) Post(ctx context.Context, id session.ID, parts []llm.Part, key string) (r session.Receipt, err error) {
-	err = c.do(ctx, "POST", ofSession(id)+"/messages", nil, key, httpapi.PostMessage{Parts: parts}, &r)
+// Post posts a message, whose run keeps to the routing. With a key the post can be repeated: the
+// first answer comes again.
+func (c *Client) Post(ctx context.Context, id session.ID, parts []llm.Part, to session.Routing, key string) (r session.Receipt, err error) {
+	err = c.do(ctx, "POST", ofSession(id)+"/messages", nil, key, httpapi.PostMessage{Parts: parts, Routing: to}, &r)
 	return r, err
 }
 

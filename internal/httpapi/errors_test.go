@@ -77,7 +77,7 @@ func TestManagerErrors(t *testing.T) {
 		{session.ErrClosed, 503, "unavailable", "the server is stopping", ""},
 	} {
 		w.fake.err = tc.err
-		_, err := w.client.Post(t.Context(), "ses_1", []llm.Part{llm.Text("hi")}, "")
+		_, err := w.client.Post(t.Context(), "ses_1", []llm.Part{llm.Text("hi")}, session.Routing{}, "")
 		var e *client.Error
 		if !errors.As(err, &e) || e.Status != tc.status || e.Code != tc.code || e.Message != tc.message || string(e.Details) != tc.details {
 			t.Errorf("%v:\n got %+v\nwant %+v", tc.err, e, tc)

@@ -393,7 +393,7 @@ func TestSlowRequest(t *testing.T) {
 	inBubble(t, httpapi.Options{}, func(t *testing.T, s *stage) {
 		s.fake.pause = 3 * time.Minute
 		said := []llm.Part{llm.Text("hi")}
-		if r, err := s.client.Post(t.Context(), "ses_1", said, ""); err != nil || r != aReceipt {
+		if r, err := s.client.Post(t.Context(), "ses_1", said, session.Routing{}, ""); err != nil || r != aReceipt {
 			t.Errorf("%+v, %v", r, err)
 		}
 		// A body that the route does not want changes nothing.
@@ -412,7 +412,7 @@ func TestSlowRequest(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if _, err := s.client.Post(ctx, "ses_1", said, ""); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := s.client.Post(ctx, "ses_1", said, session.Routing{}, ""); !errors.Is(err, context.DeadlineExceeded) {
 			t.Error(err)
 		}
 		synctest.Wait()

@@ -47,9 +47,9 @@ func TestCalls(t *testing.T) {
 		{"archive (K-034)", func() (any, error) { return c.ArchiveSession(ctx, "ses_1") }, "patch operator ses_1 archived=true", aSession},
 		{"history", func() (any, error) { return c.Messages(ctx, "ses_1", false, 0, 0) }, "messages ses_1 false 0 0", []session.Message{aMessage}},
 		{"history, all of it (K-193)", func() (any, error) { return c.Messages(ctx, "ses_1", true, 4, 9) }, "messages ses_1 true 4 9", []session.Message{aMessage}},
-		{"post", func() (any, error) { return c.Post(ctx, "ses_1", said, "") },
+		{"post", func() (any, error) { return c.Post(ctx, "ses_1", said, session.Routing{}, "") },
 			"post operator POST /api/v1/sessions/ses_1/messages  ses_1 text hi there", aReceipt},
-		{"post with a key (K-194)", func() (any, error) { return c.Post(ctx, "ses_1", said, "k1") },
+		{"post with a key (K-194)", func() (any, error) { return c.Post(ctx, "ses_1", said, session.Routing{}, "k1") },
 			"post operator POST /api/v1/sessions/ses_1/messages k1 ses_1 text hi there", aReceipt},
 		{"regenerate (K-194)", func() (any, error) {
 			return c.Regenerate(ctx, "ses_1", "msg_1", session.RegenerateRequest{Revision: 3, ConfirmEffects: true}, "k2")

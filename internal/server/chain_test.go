@@ -244,7 +244,7 @@ recovery: {tier1: {base: 1ms}, tier2: {mode: "off"}}
 	if s.Settings.Routing != (session.Routing{OneAttempt: true}) {
 		t.Errorf("settings %+v", s.Settings)
 	}
-	r, err := c.Post(t.Context(), s.ID, []llm.Part{llm.Text("Hello")}, "")
+	r, err := c.Post(t.Context(), s.ID, []llm.Part{llm.Text("Hello")}, session.Routing{}, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -174,7 +174,7 @@ func post(t *testing.T, c *Connection, model string) session.ID {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Post(t.Context(), s.ID, []llm.Part{llm.Text("Hello")}, ""); err != nil {
+	if _, err := c.Post(t.Context(), s.ID, []llm.Part{llm.Text("Hello")}, session.Routing{}, ""); err != nil {
 		t.Fatal(err)
 	}
 	return s.ID

@@ -80,7 +80,7 @@ func rehearse(t *testing.T) *incident {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := in.Post(t.Context(), s.ID, []llm.Part{llm.Text(said)}, ""); err != nil {
+		if _, err := in.Post(t.Context(), s.ID, []llm.Part{llm.Text(said)}, session.Routing{}, ""); err != nil {
 			t.Fatal(err)
 		}
 	}
