@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -32,7 +33,8 @@ type moment struct {
 // cell is a moment and who cancels.
 type cell struct {
 	*moment
-	by string
+	by    string
+	model string // of its own: what limits one session's rate holds the others back
 
 	s  *server
 	up *upstream
@@ -55,7 +57,7 @@ func (c *cell) await(what string, condition func(*session.Event) bool) {
 	c.o.await(what, condition)
 }
 
-func cancelScripts() []rehearsal.Script {
+func cancelScripts(hands map[string]func(*cell)) (all []rehearsal.Script) {
 	var (
 		text    = say(tokens("shown", 10))
 		think   = rehearsal.Step{Do: rehearsal.Think, Text: tokens("thought", 10)}
@@ -64,7 +66,7 @@ func cancelScripts() []rehearsal.Script {
 		never   = rehearsal.Take{say("never")} // what any later attempt would get
 	)
 	const pause = time.Millisecond
-	return []rehearsal.Script{
+	for _, s := range []rehearsal.Script{
 		script("silent", pause, rehearsal.Take{stall}, never),
 		script("busy", pause, refused(rehearsal.Fault{Kind: rehearsal.RateLimited, Wait: rehearsal.Duration(untilDue), Hint: rehearsal.HintMillis}), never),
 		script("thinks", pause, rehearsal.Take{think, stall}, never),
@@ -74,8 +76,19 @@ func cancelScripts() []rehearsal.Script {
 		script("refused", pause, refused(rehearsal.Fault{Kind: rehearsal.Overloaded}), never),
 		script("limited", pause, refused(rehearsal.Fault{Kind: rehearsal.RateLimited, Wait: rehearsal.Duration(50 * time.Minute)}), never),
 		script("passes", 0, rehearsal.Take{{Do: rehearsal.Wait, For: rehearsal.Duration(untilDue + time.Second)}, say("over")}),
+	} {
+		all = append(all, s)
+		name := s.Name
+		for by := range hands {
+			s.Name = modelOf(name, by)
+			all = append(all, s)
+		}
 	}
+	return all
 }
+
+// modelOf is the model that plays a script for one cell.
+func modelOf(script, by string) string { return script + "-" + strings.ReplaceAll(by, " ", "-") }
 
 // moments is the table: every state of a run, and of what follows a failed one.
 func moments() []*moment {
@@ -145,7 +158,6 @@ func (c *cell) asked(n int) {
 // Whatever is going on and whoever ends it: a run ends as cancelled and a wait as cancelled,
 // never as failed, nothing is armed again, and nothing is ever sent behind it. f5 to f13.
 func TestCancelMatrix(t *testing.T) {
-	up := newUpstream(t, cancelScripts()...)
 	h := newHand(t)
 	hands := map[string]func(*cell){
 		"the API": func(c *cell) {
@@ -185,6 +197,7 @@ func TestCancelMatrix(t *testing.T) {
 			}
 		},
 	}
+	up := newUpstream(t, cancelScripts(hands)...)
 	servers := map[string]*server{}
 	var cells []*cell
 	for _, m := range moments() {
@@ -196,7 +209,7 @@ func TestCancelMatrix(t *testing.T) {
 			if servers[config] == nil {
 				servers[config] = serve(t, up.config("says", config))
 			}
-			c := &cell{moment: m, by: by, s: servers[config], up: up}
+			c := &cell{moment: m, by: by, model: modelOf(m.model, by), s: servers[config], up: up}
 			c.id = c.s.session("responses/" + c.model)
 			if by == "the page" && m.name != "held" {
 				c.tab = h.open(c.s, c.id)

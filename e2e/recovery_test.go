@@ -196,17 +196,20 @@ func TestFarRetryAfter(t *testing.T) {
 // is sent, then or when the wait would have been over.
 func TestCancelDuringWait(t *testing.T) {
 	const wait = 5 * time.Second // long enough for a busy machine to cancel in it
-	up := newUpstream(t,
-		script("busy", 0, rehearsal.Take{{Do: rehearsal.Status, Fault: &rehearsal.Fault{Kind: rehearsal.RateLimited, Wait: rehearsal.Duration(wait), Hint: rehearsal.HintMillis}}},
-			rehearsal.Take{say("never")}),
-		script("sentinel", 0, rehearsal.Take{{Do: rehearsal.Wait, For: rehearsal.Duration(wait + time.Second)}, say("over")}))
-	s := serve(t, up.config("busy", everyRetry))
+	busy := rehearsal.Take{{Do: rehearsal.Status, Fault: &rehearsal.Fault{Kind: rehearsal.RateLimited, Wait: rehearsal.Duration(wait), Hint: rehearsal.HintMillis}}}
+	// A model for each: what limits one session's rate holds the others of its model back.
+	var scripts []rehearsal.Script
+	for i := range 5 {
+		scripts = append(scripts, script(fmt.Sprintf("busy-%d", i), 0, busy, rehearsal.Take{say("never")}))
+	}
+	up := newUpstream(t, append(scripts, script("sentinel", 0, rehearsal.Take{{Do: rehearsal.Wait, For: rehearsal.Duration(wait + time.Second)}, say("over")}))...)
+	s := serve(t, up.config("sentinel", everyRetry))
 	var cancelled []*observer
 	var runs []session.RunID
 	var due time.Time
 	best := session.Time(1 << 40)
-	for i := range 5 {
-		id := s.session("")
+	for i, busy := range scripts {
+		id := s.session("responses/" + busy.Name)
 		o := watch(s, id)
 		r := s.post(id, fmt.Sprintf("hi %d", i))
 		waiting := o.await("decision", func(e *session.Event) bool { return e.Attempt != nil })
@@ -235,7 +238,7 @@ func TestCancelDuringWait(t *testing.T) {
 	if run := o.end(s.post(id, "and then").RunID); run.State != session.Succeeded || run.EndedAt.Std().Before(due) {
 		t.Fatalf("%+v: the last wait was over at %s", run, due)
 	}
-	if r := up.quiet(t); r.ByModel["busy"] != len(runs) || r.ByModel["sentinel"] != 1 {
+	if r := up.quiet(t); r.Total != len(runs)+1 || r.ByModel["sentinel"] != 1 {
 		t.Errorf("%v", r.ByModel)
 	}
 	for i, o := range cancelled {
