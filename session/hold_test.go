@@ -280,24 +280,32 @@ func TestPostDuringCountdown(t *testing.T) {
 	w.sent(2)
 }
 
-// failing is a store that loses its next full-sync updates.
+// failing is a store that cannot store the first run that a retry starts.
 type failing struct {
 	session.Store
-	left atomic.Int32
+	failed atomic.Bool
+}
+
+type failingTx struct {
+	session.Tx
+	failed *atomic.Bool
 }
 
 func (f *failing) Update(ctx context.Context, d session.Durability, do func(session.Tx) error) error {
-	if d == session.Full && f.left.Load() > 0 {
-		f.left.Add(-1)
+	return f.Store.Update(ctx, d, func(tx session.Tx) error { return do(failingTx{tx, &f.failed}) })
+}
+
+func (f failingTx) InsertRun(r session.Run) error {
+	if r.Trigger == session.TriggerRetry && f.failed.CompareAndSwap(false, true) {
 		return errors.New("the disk is full")
 	}
-	return f.Store.Update(ctx, d, do)
+	return f.Tx.InsertRun(r)
 }
 
 // F84, N62, N63: a start that cannot be stored leaves the schedule as it is, and the next look
 // at it starts the run, once.
 func TestStartThatFails(t *testing.T) {
-	w := tier2(t, 50*time.Millisecond, overloaded, say("after all"))
+	w := tier2(t, time.Millisecond, overloaded, say("after all"))
 	st := &failing{Store: w.store}
 	w.startOn(st, w.log)
 	defer w.m.Close()
@@ -305,21 +313,11 @@ func TestStartThatFails(t *testing.T) {
 	defer o.stop()
 	w.post("hi")
 	s := o.schedule(session.ScheduleArmed)
-	st.left.Store(1)
-	for st.left.Load() > 0 { // each viewer that comes makes it look again
-		if err := w.m.AddViewer(t.Context(), w.id, "tab"); err != nil {
-			t.Fatal(err)
-		}
+	e := o.until(func(e session.Event) bool { return e.Type == session.EventRun && e.Run.Trigger == session.TriggerRetry })
+	if !st.failed.Load() || e.Run.Token != s.Token {
+		t.Errorf("failed %v, then %+v", st.failed.Load(), e.Run)
 	}
-	if now := w.session(); now.Schedule != nil && (now.Schedule.Token != s.Token || now.Schedule.State != session.ScheduleArmed) {
-		t.Errorf("%+v", now.Schedule)
-	}
-	for last := w.session(); last.LastRun.State != session.Succeeded; last = w.session() {
-		if err := w.m.AddViewer(t.Context(), w.id, "tab"); err != nil {
-			t.Fatal(err)
-		}
-		o.next()
-	}
+	o.until(func(e session.Event) bool { return e.Type == session.EventRun && e.Run.State == session.Succeeded })
 	w.sent(2)
 	w.expect("operator: hi", "reply: after all")
 }
