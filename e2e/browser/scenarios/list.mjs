@@ -184,7 +184,7 @@ export const scenarios = {
     await page.getByRole('radio', { name: /Also when nobody watches/ }).check();
     const ceiling = page.getByLabel('Give up after');
     await ceiling.waitFor();
-    assert.equal(await ceiling.inputValue(), '12h');
+    await page.waitForFunction((input) => input.value === '12h', await ceiling.elementHandle());
     const { settings } = await on.api('GET', '/settings');
     assert.deepEqual(settings.filter((s) => s.set).map((s) => [s.key, s.value]), [['recovery.tier2.mode', 'unattended'], ['recovery.tier2.max_elapsed', '12h']]);
     await on.kill();
