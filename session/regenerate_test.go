@@ -29,8 +29,12 @@ func TestRegenerate(t *testing.T) {
 	if err != nil || r.MessageID != first.MessageID || r.RunID == first.RunID || r.State != "queued" || r.Superseded != 3 {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	if runs, err := w.m.Runs(t.Context(), w.id); err != nil || len(runs) != 3 || runs[0].ID != first.RunID || runs[2].ID != r.RunID {
+	runs, err := w.m.Runs(t.Context(), w.id)
+	if err != nil || len(runs) != 3 || runs[0].ID != first.RunID || runs[2].ID != r.RunID {
 		t.Errorf("runs %+v, %v", runs, err)
+	}
+	if one, err := w.m.FindRun(t.Context(), first.RunID); err != nil || *one.Spend != *runs[0].Spend || !one.Spend.AtLeast {
+		t.Errorf("the run cost %+v, in the list %+v, %v", one.Spend, runs[0].Spend, err)
 	}
 	if n := len(w.messages(true)); n != rows { // K-073; the new reply may be there already
 		if n != rows+1 {

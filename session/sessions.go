@@ -228,14 +228,28 @@ func (m *Manager) Run(ctx context.Context, id ID, rid RunID) (r Run, err error) 
 	return r, err
 }
 
-// Runs lists a session's runs, oldest first.
+// Runs lists a session's runs, oldest first, each with what it cost.
 func (m *Manager) Runs(ctx context.Context, id ID) (list []Run, err error) {
 	err = m.store.View(ctx, func(tx ReadTx) error {
 		if _, err := tx.Session(id); err != nil {
 			return err
 		}
-		list, err = tx.Runs(id)
-		return err
+		if list, err = tx.Runs(id); err != nil {
+			return err
+		}
+		steps, err := tx.SpentBySteps(id)
+		if err != nil {
+			return err
+		}
+		spent := map[RunID]Spend{}
+		for of, s := range steps {
+			spent[of.Run] = spent[of.Run].plus(s)
+		}
+		for i := range list {
+			s := spent[list[i].ID]
+			list[i].Spend = &s
+		}
+		return nil
 	})
 	return list, err
 }

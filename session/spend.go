@@ -30,6 +30,15 @@ type Spend struct {
 	Reserved llm.Money `json:"reserved,omitempty"`
 }
 
+func (s Spend) plus(o Spend) Spend {
+	return Spend{
+		Amount:   s.Amount + o.Amount,
+		AtLeast:  s.AtLeast || o.AtLeast,
+		Unpriced: s.Unpriced || o.Unpriced,
+		Reserved: s.Reserved + o.Reserved,
+	}
+}
+
 // Spending says whose attempts add up; what is zero does not narrow it. Run and Step belong to
 // a Session.
 type Spending struct {

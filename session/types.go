@@ -264,8 +264,8 @@ type Run struct {
 	Reason   string    `json:"reason,omitempty"`
 	Failure  *Failure  `json:"failure,omitempty"`  // of a failed run
 	Recovery *Recovery `json:"recovery,omitempty"` // of a failed run
-	// Spend is what its attempts cost. It is derived when a run that has ended is told of, and
-	// when a run is read by its id.
+	// Spend is what its attempts cost. It is derived when a run that has ended is told of, when
+	// a run is read by its id, and in the list of a session's runs.
 	Spend *Spend `json:"spend,omitempty"`
 }
 

@@ -98,8 +98,9 @@ export function withHistory(state: State, id: string, messages: Message[], runs:
   return withFocus(state, id, (f) => {
     const known = new Set([...f.messages, ...f.old].map((m) => m.id));
     const old = [...f.old, ...messages.filter((m) => m.superseded_by && !known.has(m.id))].sort((a, b) => a.position - b.position);
-    const told = Object.fromEntries(runs.map((r) => [r.id, r]));
-    return { ...state, focus: { ...f, old, runs: { ...told, ...f.runs }, whole: true } };
+    const all = { ...Object.fromEntries(runs.map((r) => [r.id, r])), ...f.runs };
+    for (const { id, spend } of runs) all[id] = { ...all[id]!, spend: all[id]!.spend ?? spend };
+    return { ...state, focus: { ...f, old, runs: all, whole: true } };
   });
 }
 

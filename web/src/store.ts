@@ -1,6 +1,6 @@
 import * as api from './api';
 import { ApiError, newKey } from './api';
-import { nothingYet, routeOf, type App, type Ask, type Dialog } from './app';
+import { addressOf, drawerOf, nothingYet, routeOf, type App, type Ask, type Dialog } from './app';
 import { lacksHistory, reduce, withHistory, withSchedule } from './state';
 import { EventStream } from './stream';
 import { ended, type Message, type Preview, type Schedule, type ServerEvent, type Session } from './types';
@@ -12,6 +12,7 @@ import { count } from './words';
 export type { App, Ask, Dialog };
 
 const paint = 1000 / 30;
+const opened = 'attempts'; // marks the entry of the browser's history that opening them made
 
 export class Store {
   app: App = nothingYet;
@@ -53,8 +54,14 @@ export class Store {
     for (const e of events) server = reduce(server, e, now);
     if (server.gap) this.#stream.again();
     this.#set({ server });
+    this.#completeHistory();
+  }
+
+  // The attempts are those of every run that wrote the reply.
+  #completeHistory(): void {
+    const { route, server } = this.app;
     const f = server.focus;
-    if (f && lacksHistory(f, server.sessions[f.id])) void this.#readHistory(f.id);
+    if (f && (lacksHistory(f, server.sessions[f.id]) || (drawerOf(route) && !f.whole))) void this.#readHistory(f.id);
   }
 
   async #readHistory(id: string): Promise<void> {
@@ -103,7 +110,12 @@ export class Store {
 
   #arrive(): void {
     const route = routeOf(location.pathname, location.search);
-    this.#set({ route, error: '', said: '', receipt: null, dialog: null, drawer: '' });
+    const before = this.app.route;
+    if (route.name === 'session' && before.name === 'session' && route.id === before.id) {
+      this.#set({ route, dialog: null });
+      return this.#completeHistory();
+    }
+    this.#set({ route, error: '', said: '', receipt: null, dialog: null });
     this.#stream.follow(route.name === 'session' ? route.id : '');
   }
 
@@ -111,9 +123,9 @@ export class Store {
   showVersion(of: string, version: number, said = ''): void {
     const route = this.app.route;
     if (route.name !== 'session') return;
-    const query = version > 0 ? `?v=${version}&m=${encodeURIComponent(of)}` : '';
-    history.replaceState(null, '', location.pathname + query);
-    this.#set({ route: { ...route, version, of: version > 0 ? of : '' }, dialog: null, said });
+    const next = { ...route, version, of: version > 0 ? of : '' };
+    history.replaceState(null, '', addressOf(next));
+    this.#set({ route: next, dialog: null, said });
   }
 
   async #loadModels(): Promise<void> {
@@ -361,8 +373,17 @@ export class Store {
     return this.#act(() => api.sendNow(id, mid));
   }
 
-  showAttempts(run: string): void {
-    this.#set({ drawer: run });
+  /** Shows the attempts at the reply to an operator message, of the version that is in view; empty: closes them. */
+  showAttempts(of: string): void {
+    const route = this.app.route;
+    if (route.name !== 'session') return;
+    const next = { ...route, attempts: of };
+    this.#set({ route: next });
+    // To close what was opened from here is to go back; of a link that led here it is not.
+    if (!of && history.state === opened) history.back();
+    else if (of && !route.attempts) history.pushState(opened, '', addressOf(next));
+    else history.replaceState(of ? history.state : null, '', addressOf(next));
+    this.#completeHistory();
   }
 
   show(dialog: Dialog): void {
@@ -375,7 +396,8 @@ export class Store {
 
   /** Tells of something that went wrong in the page itself. */
   failed(error: string): void {
-    this.#set({ error, dialog: null, drawer: '' });
+    this.showAttempts('');
+    this.#set({ error, dialog: null });
   }
 
   dismissError(): void {

@@ -1,4 +1,5 @@
-import type { Message, Part, Run } from './types';
+import { all } from './money';
+import type { Message, Part, Run, Spend } from './types';
 
 // The replies that something took the place of. Pure.
 
@@ -50,6 +51,23 @@ function committed(own: Message[], by: Run, all: Message[], runs: Record<string,
   return all
     .filter((m) => chain.has(m.run_id) && m.role !== 'operator' && m.position < own[0]!.position && !chain.has(m.superseded_by ?? ''))
     .sort((a, b) => a.position - b.position);
+}
+
+/**
+ * Of the runs that answered a message, oldest first, those that wrote a version of the reply,
+ * from 1: from the one that took the place of the version before to the last. Those that
+ * failed before they showed anything are among them.
+ */
+export function runsOf(version: number, earlier: Version[], runs: Run[]): Run[] {
+  const from = runs.findIndex((r) => r.id === earlier[version - 2]?.by?.id);
+  const to = runs.findIndex((r) => r.id === earlier[version - 1]?.by?.id);
+  return runs.slice(Math.max(0, from), to < 0 ? undefined : to);
+}
+
+/** What a version cost: all of its runs, as far as they are known, else the rows that are shown. */
+export function costOf(runs: Run[], rows: Message[]): Spend {
+  const known = runs.length > 0 && runs.every((r) => r.spend);
+  return all(known ? runs.map((r) => r.spend) : rows.map((m) => m.spend));
 }
 
 /** Tool results by call id. */

@@ -6,6 +6,7 @@ import { versions, type Version } from './versions';
 // What the screen derives from the state. Pure.
 
 const none: Version[] = [];
+const idle: Run[] = [];
 
 /** One operator message and all that answers it. */
 export interface Turn {
@@ -15,6 +16,7 @@ export interface Turn {
   results: Record<string, Part>; // tool results by call id
   live: LiveStep[];
   versions: Version[]; // earlier replies, oldest first
+  runs: Run[]; // that answered the message, oldest first, as far as they are known
   run: Run | null; // the session's last run, where it belongs here
   recovery: Recovery | undefined; // of the run that ended it, with what came of it since
   last: boolean;
@@ -27,8 +29,14 @@ export function turnsOf(focus: Focus, session: Session | undefined): Turn[] {
 
 export function turns(focus: Focus, session: Session | undefined, earlier: Record<string, Version[]>): Turn[] {
   const all: Turn[] = [];
+  const answers: Record<string, Run[]> = {};
+  for (const r of Object.values(focus.runs)) (answers[r.message_id] ??= []).push(r);
+  for (const list of Object.values(answers)) list.sort((a, b) => a.queued_at - b.queued_at);
   const open = (operator: Message | null): Turn => {
-    const t: Turn = { key: operator?.id ?? 'start', operator, rows: [], results: {}, live: [], versions: (operator && earlier[operator.id]) ?? none, run: null, recovery: undefined, last: false };
+    const id = operator?.id ?? '';
+    const t: Turn = {
+      key: id || 'start', operator, rows: [], results: {}, live: [], versions: earlier[id] ?? none, runs: answers[id] ?? idle, run: null, recovery: undefined, last: false,
+    };
     all.push(t);
     return t;
   };
@@ -54,6 +62,10 @@ export function turns(focus: Focus, session: Session | undefined, earlier: Recor
   }
   return all;
 }
+
+/** The turn of which an earlier version is shown; -1: every reply is the current one. */
+export const turnInView = (all: Turn[], { version, of }: { version: number; of: string }): number =>
+  version > 0 ? all.findLastIndex((t) => (of ? t.key === of : t.versions.length > 0) && version <= t.versions.length) : -1;
 
 export type Phase =
   | { kind: 'idle' | 'queued' | 'connecting' | 'thinking' | 'writing' | 'stopping' }

@@ -316,17 +316,66 @@ test('Escape stops a run; with a draft in the box the first press only warns', a
   expect(sent('POST', /cancel$/).length).toBe(1);
 });
 
-test('the attempts of a run show each verdict and the rule', async () => {
-  await open(snapshot({ messages: [message(), reply('done')] }), event('run', { run: run({ state: 'succeeded' }) }));
-  answers['GET /api/v1/sessions/ses_1/runs/run_1/attempts'] = [200, { attempts: [attempt(), attempt({ id: 'att_2', number: 2, after: 'att_1', ok: true, failure: undefined, decision: undefined })] }];
+const drawer = () => screen.queryByRole('region', { name: 'Attempts' });
+const failedOnce = run({ state: 'failed', spend: { amount: 20_000_000, at_least: true } });
+const retriedRun = run({ id: 'run_2', state: 'succeeded', trigger: 'retry', actor: 'timer', queued_at: 2, spend: { amount: 90_000_000, at_least: false } });
+const known = (amount: number) => ({ kind: 'known', amount }) as const;
+
+function answerAttempts(): void {
+  answers['GET /api/v1/sessions/ses_1/messages?superseded=true'] = [200, { messages: [message(), reply('', { parts: [], superseded_by: 'run_2' })] }];
+  answers['GET /api/v1/sessions/ses_1/runs'] = [200, { runs: [failedOnce, retriedRun] }];
+  answers['GET /api/v1/sessions/ses_1/runs/run_1/attempts'] = [
+    200, { attempts: [attempt({ cost: { kind: 'estimated', amount: 0 } }), attempt({ id: 'att_2', number: 2, after: 'att_1', cost: { kind: 'estimated', amount: 20_000_000 } })] },
+  ];
+  answers['GET /api/v1/sessions/ses_1/runs/run_2/attempts'] = [
+    200, { attempts: [attempt({ id: 'att_3', run_id: 'run_2', opened_at: 60_000, ok: true, failure: undefined, decision: undefined, cost: known(90_000_000) })] },
+  ];
+}
+
+const afterRetry = () => snapshot({ session: session({ last_run: retriedRun }), messages: [message(), reply('done', { id: 'msg_3', position: 3, run_id: 'run_2' })] });
+
+test('the attempts at a reply are those of every run that came to it, and add up to its figure', async () => {
+  answerAttempts();
+  await open(afterRetry());
+  await act(settle);
+  const figure = document.querySelector('.cost')!.textContent;
+  expect(figure).toBe('≥ $0.11');
   await click('Attempts');
-  const drawer = within(await screen.findByRole('region', { name: 'Attempts' }));
-  await drawer.findAllByRole('listitem');
-  expect(drawer.getAllByRole('listitem').map((li) => li.querySelector('h3')!.textContent)).toEqual(['1first · large', '2retry · large']);
-  expect(drawer.getByText('Repeated after a wait').parentElement!.textContent).toContain('the same request is sent again');
-  await act(async () => void fireEvent.keyDown(document.body, { key: 'Escape', bubbles: true }));
+  expect(location.pathname).toBe('/s/ses_1/attempts/msg_1');
+  const shown = within(await screen.findByRole('region', { name: 'Attempts' }));
+  await shown.findAllByRole('listitem');
+  expect(shown.getAllByRole('listitem').map((li) => li.querySelector('h3')!.textContent)).toEqual(['1first · large', '2retry · large', '3timed retry · large']);
+  expect(shown.getAllByRole('listitem')[2]!.textContent).toContain('after a wait of 58 s');
+  expect(shown.getAllByText('Repeated after a wait')[0]!.parentElement!.textContent).toContain('the same request is sent again');
+  expect(shown.getByText(/All attempts cost/).textContent).toBe(`All attempts cost ${figure}`);
+});
+
+test('a link to the attempts opens them; closing leaves the session, going back closes what was opened', async () => {
+  answerAttempts();
+  history.replaceState(null, '', '/s/ses_1/attempts/msg_1');
+  store = new Store();
+  render(<Root store={store} />);
+  await act(() => store.start());
+  await tell(afterRetry());
+  await act(settle);
+  expect((await within(drawer()!).findAllByRole('listitem')).length).toBe(3);
+  const escape = () => act(async () => (fireEvent.keyDown(document.body, { key: 'Escape', bubbles: true }), settle()));
+  await escape();
   await tell();
-  expect(screen.queryByRole('region', { name: 'Attempts' })).toBeNull();
+  expect([location.pathname, drawer()]).toEqual(['/s/ses_1', null]);
+  await click('Attempts');
+  await tell();
+  expect([location.pathname, drawer() !== null]).toEqual(['/s/ses_1/attempts/msg_1', true]);
+  const back = vi.spyOn(history, 'back').mockImplementation(() => {});
+  await escape();
+  await escape(); // the first has closed it already
+  expect(back).toHaveBeenCalledTimes(1);
+  back.mockRestore();
+  history.replaceState(null, '', '/s/ses_1');
+  await act(async () => (window.dispatchEvent(new PopStateEvent('popstate')), settle()));
+  await tell();
+  expect(drawer()).toBeNull();
+  expect(calls.filter((c) => c.path.endsWith('/runs')).length).toBe(1);
 });
 
 test('a first visit says that replies are rehearsed, and offers failures to see', async () => {

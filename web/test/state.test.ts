@@ -135,13 +135,16 @@ describe('lifecycle', () => {
     expect(lacksHistory(again.focus!, again.sessions.ses_1)).toBe(false);
   });
 
+  const cost = (amount: number) => ({ amount, at_least: false });
+
   test('what was superseded before the page came is read once, and what was told meanwhile is newer', () => {
     const s = play(snapshot({ messages: [message(), reply('new', { id: 'msg_3', position: 3, run_id: 'run_2' })] }), event('run', { run: run({ id: 'run_2', state: 'succeeded' }) }));
     expect(lacksHistory(s.focus!, s.sessions.ses_1)).toBe(true);
     const history = [message(), reply('old', { superseded_by: 'run_2', superseded_at: 5 }), reply('new', { id: 'msg_3', position: 3, run_id: 'run_2', superseded_by: 'run_3' })];
-    const full = withHistory(s, 'ses_1', history, [run({ state: 'failed' }), run({ id: 'run_2', state: 'running' })]);
+    const full = withHistory(s, 'ses_1', history, [run({ state: 'failed', spend: cost(1) }), run({ id: 'run_2', state: 'running', spend: cost(2) })]);
     expect(full.focus!.old.map((m) => m.id)).toEqual(['msg_2']);
     expect(Object.values(full.focus!.runs).map((r) => [r.id, r.state])).toEqual([['run_1', 'failed'], ['run_2', 'succeeded']]);
+    expect(Object.values(full.focus!.runs).map((r) => r.spend?.amount)).toEqual([1, 2]); // which only the end of a run tells of
     expect(lacksHistory(full.focus!, full.sessions.ses_1)).toBe(false);
     expect(withHistory(s, 'ses_2', history, [])).toBe(s);
   });

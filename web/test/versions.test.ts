@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { Message, Run } from '../src/types';
-import { versions } from '../src/versions';
+import { costOf, runsOf, versions } from '../src/versions';
 import { message, reply, run } from './make';
 
 // A conversation as it is written down here: "A" is an operator message, "a1" a reply row of
@@ -42,4 +42,21 @@ describe('versions', () => {
     ['one that is resumed twice', 'A r1 r1= r1<r2 r2<r3 r3', runs(['r1', 'A'], ['r2', 'A', 'r1'], ['r3', 'A', 'r2']), { A: ['m2,m4||r1>r2 at 2', 'm2,m5||r2>r3 at 3'] }],
     ['who superseded it is not told yet', 'A r1<r2', runs(['r1', 'A']), {}],
   ])('%s', (_, rows, known, want) => expect(told(rows, known)).toEqual(want));
+});
+
+test('each run belongs to one version: a failed one that showed nothing to the one that came of it', () => {
+  const all = read('A r1/<r2 r2<r3 r3/<r4 r4/<r5 r5');
+  const known = runs(['r1', 'A'], ['r2', 'A'], ['r3', 'A'], ['r4', 'A'], ['r5', 'A']);
+  const earlier = versions(all.filter((m) => m.superseded_by), all.filter((m) => !m.superseded_by), known).A!;
+  const of = (version: number) => runsOf(version, earlier, Object.values(known)).map((r) => r.id);
+  expect([of(1), of(2)]).toEqual([['r1', 'r2'], ['r3', 'r4', 'r5']]);
+  expect(runsOf(1, [], [])).toEqual([]);
+});
+
+test('a version costs what its runs cost, or what its rows do where nobody knows of a run', () => {
+  const spend = (amount: number, at_least = false) => ({ amount, at_least });
+  const rows = [reply('', { spend: spend(5) })];
+  expect(costOf([run({ spend: spend(1, true) }), run({ spend: spend(2) })], rows)).toMatchObject({ amount: 3, at_least: true });
+  expect(costOf([run({ spend: spend(1) }), run()], rows)).toMatchObject({ amount: 5, at_least: false });
+  expect(costOf([], rows)).toMatchObject({ amount: 5 });
 });

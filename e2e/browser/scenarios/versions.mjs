@@ -96,12 +96,13 @@ export const scenarios = {
     await page.keyboard.press('j');
     assert.match(await page.evaluate(() => document.activeElement.getAttribute('aria-label')), /^Reply, Version 2/);
     await button(page, 'Version 2 of 3').click();
+    await dialog(page).waitFor();
     assert.deepEqual(
       (await dialog(page).getByRole('listitem').allInnerTexts()).map((t) => t.replace(/\s+/g, ' ').replace(/\d\d:\d\d( [AP]M)?/g, 'TIME')),
       [
-        'Version 1 TIME · your message · thrice · completed · 99 characters Compare with current Show',
-        'Version 2 TIME · regenerate · thrice · interrupted, the stream ended early · 109 characters Compare with current Shown',
-        'Version 3 current TIME · regenerate · thrice · completed · 99 characters Show',
+        'Version 1 TIME · your message · thrice · completed · 99 characters · price not known Compare with current Show',
+        'Version 2 TIME · regenerate · thrice · interrupted, the stream ended early · 109 characters · price not known Compare with current Shown',
+        'Version 3 current TIME · regenerate · thrice · completed · 99 characters · price not known Show',
       ],
     );
     await accessible(page, 'the versions');

@@ -1,6 +1,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { announce, marks, sentences, writing, type Said } from '../announce';
-import type { App, Dialog, Store } from '../store';
+import { drawerOf, type App, type Dialog } from '../app';
+import type { Store } from '../store';
 import { ordered } from '../view';
 import { useAway } from './away';
 import { Banner } from './banner';
@@ -22,7 +23,8 @@ export function Root({ store }: { store: Store }) {
     void loadRest(() => store.failed(notLoaded));
   }, []);
   const { route, server } = app;
-  const late = useLate(store, app.drawer !== '' || app.dialog !== null || !['session', 'home', 'new'].includes(route.name));
+  const attempts = app.link.kind === 'missing' ? '' : drawerOf(route);
+  const late = useLate(store, attempts !== '' || app.dialog !== null || !['session', 'home', 'new'].includes(route.name));
   useEffect(() => {
     if (route.name !== 'session') document.title = 'Reprise';
   }, [route.name]);
@@ -41,7 +43,7 @@ export function Root({ store }: { store: Store }) {
           <Banner store={store} app={app} />
           {(!narrow || list) && <SessionList store={store} app={app} alone={narrow} />}
           {(!narrow || !list) && (
-            <main class="main" inert={narrow && late !== null && app.drawer !== ''}>
+            <main class="main" inert={narrow && late !== null && attempts !== ''}>
               {route.name === 'session' ? (
                 <Conversation store={store} app={app} id={route.id} />
               ) : route.name === 'waiting' ? (
@@ -56,7 +58,7 @@ export function Root({ store }: { store: Store }) {
               {hint && <p class="hint">{hint}</p>}
             </main>
           )}
-          {late && app.drawer && <late.Drawer key={app.drawer} store={store} app={app} />}
+          {late && attempts && <late.Drawer key={attempts} store={store} app={app} of={attempts} />}
           {late && app.dialog && <late.Dialogs key={dialogKey(app.dialog)} store={store} app={app} dialog={app.dialog} />}
         </div>
       )}

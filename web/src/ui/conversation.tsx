@@ -2,7 +2,7 @@ import { useEffect, useMemo } from 'preact/hooks';
 import { device } from '../device';
 import type { App, Store } from '../store';
 import { ended, type Session } from '../types';
-import { phase, turns, type Phase } from '../view';
+import { phase, turnInView, turns, type Phase } from '../view';
 import { versions } from '../versions';
 import { characters, className, count, duration, modelName, nearTime } from '../words';
 import { Composer } from './composer';
@@ -28,8 +28,8 @@ export function Conversation({ store, app, id }: { store: Store; app: App; id: s
   const earlier = useMemo(() => (focus ? versions(focus.old, focus.messages, focus.runs) : {}), [focus?.old, focus?.messages, focus?.runs]);
   const p = phase(focus, session, now);
   const all = focus ? turns(focus, session, earlier) : [];
-  const { version, of } = app.route.name === 'session' ? app.route : { version: 0, of: '' };
-  const at = version > 0 ? all.findLastIndex((t) => (of ? t.key === of : t.versions.length > 0) && version <= t.versions.length) : -1;
+  const view = app.route.name === 'session' ? app.route : { version: 0, of: '' };
+  const at = turnInView(all, view);
   // An earlier line ends where it ended: what was said since belongs to the current one.
   const shown = at < 0 ? all : all.slice(0, at + 1);
   const receipt = app.receipt?.run === run?.id ? (app.receipt?.superseded ?? 0) : 0;
@@ -42,7 +42,7 @@ export function Conversation({ store, app, id }: { store: Store; app: App; id: s
         {shown.map((t, i) => (
           <TurnView
             key={t.key} store={store} turn={t} calls={focus!.calls} active={active} schedule={t.last ? session?.schedule : undefined}
-            model={t.last ? (session?.model ?? '') : ''} version={i === at ? version : 0} superseded={t.last ? receipt : 0} now={now}
+            model={t.last ? (session?.model ?? '') : ''} version={i === at ? view.version : 0} superseded={t.last ? receipt : 0} now={now}
           />
         ))}
         {shown.length < all.length && (

@@ -2,23 +2,29 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import * as api from '../api';
 import { attemptFailure, attemptVerdicts, outcomeWords, ruleWords, verdictWords } from '../explain';
 import { cost, spent, total } from '../money';
-import type { App, Store } from '../store';
-import type { Attempt } from '../types';
-import { count, duration, exactTime, fullTime, modelName } from '../words';
+import type { App } from '../app';
+import type { Store } from '../store';
+import { ended, type Attempt, type Run } from '../types';
+import { runsOf } from '../versions';
+import { turnInView, turnsOf } from '../view';
+import { count, duration, exactTime, fullTime, modelName, triggerWords } from '../words';
 import { Copy } from './copy';
 import { Verdicts } from './failure';
 import { Icon } from './icons';
 
-/** Every attempt of one run, with its failure and both answers. */
-export function Drawer({ store, app }: { store: Store; app: App }) {
-  const run = app.drawer;
+interface Props {
+  store: Store;
+  app: App;
+  of: string; // the operator message
+}
+
+/** Every attempt at the reply to a message, each with its failure and both answers; at the version that is in view. */
+export function Drawer({ store, app, of }: Props) {
   const session = store.session();
+  const focus = app.server.focus;
   const panel = useRef<HTMLElement>(null);
-  const [loaded, setLoaded] = useState<{ run: string; attempts: Attempt[] } | null>(null);
+  const [read, setRead] = useState<Record<string, Read>>({}); // by run
   const [failed, setFailed] = useState('');
-  const last = session?.last_run?.id === run ? session.last_run : null;
-  // What the stream has told since: then the list is read again.
-  const told = `${app.server.focus?.attempts.length} ${last?.state}`;
 
   // What had the focus before the rest of the page may have become inert.
   const [opener] = useState(() => document.activeElement);
@@ -26,18 +32,30 @@ export function Drawer({ store, app }: { store: Store; app: App }) {
     panel.current?.focus();
     return () => queueMicrotask(() => opener instanceof HTMLElement && opener.isConnected && opener.focus());
   }, []);
+
+  const all = focus ? turnsOf(focus, session) : [];
+  const at = all.findIndex((t) => t.key === of);
+  const turn = all[at];
+  const route = app.route.name === 'session' ? app.route : { version: 0, of: '' };
+  const version = turn && turnInView(all, route) === at ? route.version : 0;
+  const runs = turn && focus?.whole ? runsOf(version || turn.versions.length + 1, turn.versions, turn.runs) : [];
+  // What the stream has told since: then what has not ended is read again.
+  const told = `${focus?.attempts.length} ${runs.map((r) => r.id + r.state)}`;
   useEffect(() => {
     let current = true;
-    api.attempts(session!.id, run).then(
-      ({ attempts }) => current && (setLoaded({ run, attempts }), setFailed('')),
+    const open = runs.filter((r) => read[r.id]?.state !== r.state || !ended(r));
+    Promise.all(open.map(async (r) => [r.id, { state: r.state, attempts: (await api.attempts(r.session_id, r.id)).attempts }] as const)).then(
+      (fresh) => current && (setRead((before) => ({ ...before, ...Object.fromEntries(fresh) })), setFailed('')),
       (e: Error) => current && setFailed(e.message),
     );
     return () => {
       current = false;
     };
-  }, [run, told]);
+  }, [told]);
 
-  const attempts = loaded?.run === run ? loaded.attempts : [];
+  const loaded = focus?.whole && runs.every((r) => read[r.id]);
+  const attempts = runs.flatMap((r) => read[r.id]?.attempts ?? []);
+  const asked = runs.filter((r) => read[r.id]?.attempts.length);
   return (
     <section class="drawer" aria-labelledby="drawer-title" tabIndex={-1} ref={panel}>
       <header class="drawer-head">
@@ -47,12 +65,13 @@ export function Drawer({ store, app }: { store: Store; app: App }) {
           <Icon name="close" />
         </button>
       </header>
+      {version > 0 && <p class="soft">Of version {version}, superseded</p>}
       {failed && <p class="refused">{failed}</p>}
       {!loaded && !failed && <p class="soft">Loading…</p>}
-      {loaded && attempts.length === 0 && <p class="soft">No request has been sent yet.</p>}
+      {loaded && attempts.length === 0 && <p class="soft">{turn ? 'No request has been sent yet.' : 'There is no such message.'}</p>}
       <ol class="attempts">
-        {attempts.map((a) => (
-          <Card key={a.id} attempt={a} previous={attempts.find((b) => b.id === a.after)} />
+        {attempts.map((a, i) => (
+          <Card key={a.id} attempt={a} number={i + 1} before={attempts[i - 1]} run={runs.find((r) => r.id === a.run_id)!} />
         ))}
       </ol>
       {attempts.length > 0 && (
@@ -60,12 +79,20 @@ export function Drawer({ store, app }: { store: Store; app: App }) {
           <p class="number">All attempts cost {spent(total(attempts.map((a) => a.cost))) || 'nothing'}</p>
           <Copy text={JSON.stringify(attempts, null, 2)} label="Copy as JSON" />
           <p>
-            Same in the terminal: <code>reprise explain {run}</code>
+            Same in the terminal:{' '}
+            {asked.map((r) => (
+              <code key={r.id}>reprise explain {r.id}</code>
+            ))}
           </p>
         </footer>
       )}
     </section>
   );
+}
+
+interface Read {
+  state: Run['state']; // of the run, when they were read
+  attempts: Attempt[];
 }
 
 function outcome(a: Attempt): string {
@@ -76,22 +103,32 @@ function outcome(a: Attempt): string {
   return a.decision && a.decision.verdict !== 'stop' ? 'discarded before anything was shown' : 'failed';
 }
 
-function kind(a: Attempt, previous: Attempt | undefined): string {
-  if (!previous) return 'first';
-  if (previous.provider !== a.provider || previous.model !== a.model) return 'next model';
-  return previous.key === a.key ? 'retry' : 'other key';
+/** What led to an attempt. before: the one that came before it, of whichever run. */
+function kind(a: Attempt, before: Attempt | undefined, run: Run): string {
+  if (before?.run_id !== a.run_id) return run.trigger === 'message' ? 'first' : run.trigger === 'retry' && run.actor === 'timer' ? 'timed retry' : triggerWords(run);
+  if (a.after !== before.id) return 'next step';
+  if (before.provider !== a.provider || before.model !== a.model) return 'next model';
+  return before.key === a.key ? 'retry' : 'other key';
 }
 
-function Card({ attempt: a, previous }: { attempt: Attempt; previous: Attempt | undefined }) {
+interface CardProps {
+  attempt: Attempt;
+  number: number; // in the drawer, from 1
+  before: Attempt | undefined;
+  run: Run;
+}
+
+function Card({ attempt: a, number, before, run }: CardProps) {
   const d = a.decision;
   const p = a.evidence.published;
   const state = outcome(a);
+  const waited = before?.ended_at && (a.after === before.id || (a.run_id !== before.run_id && run.trigger === 'retry'));
   const wait = d?.next_at && a.ended_at ? Date.parse(d.next_at) - a.ended_at : 0;
   return (
     <li class={`attempt ${a.ok ? 'ok' : ''}`}>
       <h3>
-        <span class="attempt-number">{a.number}</span>
-        {kind(a, previous)} · {modelName(a.model)}
+        <span class="attempt-number">{number}</span>
+        {kind(a, before, run)} · {modelName(a.model)}
       </h3>
       <p class="soft number">
         <span class="attempt-outcome">{state}</span> ·{' '}
@@ -99,7 +136,7 @@ function Card({ attempt: a, previous }: { attempt: Attempt; previous: Attempt | 
           {exactTime(a.opened_at)}
         </time>
         {a.ended_at && <> · took {duration(a.ended_at - a.opened_at)}</>}
-        {previous?.ended_at && <> · after a wait of {duration(a.opened_at - previous.ended_at)}</>}
+        {waited && <> · after a wait of {duration(a.opened_at - before.ended_at!)}</>}
         {a.key && <> · key {a.key}</>}
       </p>
       {(a.switched_from || (a.skipped?.length ?? 0) > 0) && (
@@ -128,7 +165,7 @@ function Card({ attempt: a, previous }: { attempt: Attempt; previous: Attempt | 
           <p>{a.failure.message}</p>
           {a.failure.request_id && <p class="soft">Request {a.failure.request_id}</p>}
           {a.failure.body && (
-            <pre tabIndex={0} role="group" aria-label={`Answer to attempt ${a.number}`}>
+            <pre tabIndex={0} role="group" aria-label={`Answer to attempt ${number}`}>
               {a.failure.body}
             </pre>
           )}

@@ -52,9 +52,11 @@ export function FailureCard({ store, failure, recovery, message, runId, last, sc
             Retry anyway
           </button>
         )}
-        <button type="button" class={last && !bar && step.act === 'Attempts' ? 'button' : 'text'} onClick={() => store.showAttempts(runId)}>
-          Attempts
-        </button>
+        {message && (
+          <button type="button" class={last && !bar && step.act === 'Attempts' ? 'button' : 'text'} onClick={() => store.showAttempts(message.id)}>
+            Attempts
+          </button>
+        )}
       </div>
       <details class="fold">
         <summary>Details</summary>

@@ -1,4 +1,5 @@
 import { useEffect } from 'preact/hooks';
+import { drawerOf } from '../app';
 import { device } from '../device';
 import type { Store } from '../store';
 import { ended, waits } from '../types';
@@ -13,7 +14,7 @@ export function useKeys(store: Store, setHint: (hint: string) => void): void {
       setHint('');
     };
     const escape = (target: HTMLElement) => {
-      if (store.app.drawer) return store.showAttempts('');
+      if (drawerOf(store.app.route)) return store.showAttempts('');
       const { last_run: run, schedule } = store.session() ?? {};
       const waiting = waits(schedule);
       if (!waiting && (!run || ended(run))) return;
@@ -69,11 +70,8 @@ function letter(store: Store, key: string, target: HTMLElement): void {
     case 't':
       return waits(session.schedule) ? void store.retryNow() : undefined;
     case 'a': {
-      if (store.app.drawer) return store.showAttempts('');
-      const after = focus.messages.slice(focus.messages.findIndex((m) => m.id === turn) + 1);
-      const next = turn ? after.findIndex((m) => m.role === 'operator') : -1;
-      const run = next > 0 ? after[next - 1]!.run_id : session.last_run?.id;
-      return run ? store.showAttempts(run) : undefined;
+      const message = turn ?? session.last_run?.message_id ?? '';
+      return store.showAttempts(drawerOf(store.app.route) ? '' : message);
     }
   }
 }

@@ -1,11 +1,12 @@
+import { spent } from '../money';
 import type { App, Store } from '../store';
 import { textOf, type Message } from '../types';
 import type { Turn } from '../view';
-import { resultsOf, type Version } from '../versions';
+import { costOf, resultsOf, runsOf, type Version } from '../versions';
 import { characters, clockTime, count, modelName, outcomeWords, triggerWords } from '../words';
 import { Dialog } from './dialog';
 import { Parts } from './parts';
-import { Byline, currentText, Divider, length, Operator, stepsOf, Time } from './turn';
+import { Byline, Cost, currentText, Divider, length, Operator, stepsOf, Time } from './turn';
 
 interface Props {
   store: Store;
@@ -43,11 +44,10 @@ export function OldReply({ store, turn, version, now }: Props) {
         {length(v.rows.flatMap((m) => m.parts ?? [])) === 0 && <p class="aside">Nothing had been shown.</p>}
         <Divider cut={end?.interrupted ?? ''} run={null} end={end} parts={v.rows.flatMap((m) => m.parts ?? [])} now={now} />
         <div class="actions">
-          {v.run && (
-            <button type="button" class="text" onClick={() => store.showAttempts(v.run!.id)}>
-              Attempts
-            </button>
-          )}
+          <button type="button" class="text" onClick={() => store.showAttempts(turn.key)}>
+            Attempts
+          </button>
+          <Cost of={costOf(runsOf(version, turn.versions, turn.runs), v.rows)} />
         </div>
       </article>
       {v.later.length > 0 && <Later messages={v.later} now={now} />}
@@ -118,6 +118,7 @@ export function Versions({ store, app, turn, version, now }: Props & { app: App 
                     end?.model && modelName(end.model),
                     run && outcomeWords(run, end?.interrupted ?? ''),
                     characters(size),
+                    spent(costOf(runsOf(n, turn.versions, turn.runs), rows)) || 'no cost',
                     old && old.later.length > 0 && `${count(old.later.filter((m) => m.role === 'operator').length, 'later message')}`,
                   ]
                     .filter(Boolean)

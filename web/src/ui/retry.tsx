@@ -64,7 +64,7 @@ function Shown({ store, app, session, schedule: s }: { store: Store; app: App; s
       </div>
       <div class="retry-actions">
         {b.attempts && (
-          <button key="attempts" type="button" class="text" onClick={() => store.showAttempts(s.run_id)}>
+          <button key="attempts" type="button" class="text" onClick={() => store.showAttempts(s.anchor_message_id)}>
             Attempts
           </button>
         )}

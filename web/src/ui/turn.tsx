@@ -1,8 +1,9 @@
 import { useLayoutEffect, useRef } from 'preact/hooks';
-import { all, spent } from '../money';
+import { spent } from '../money';
 import { shown } from '../output';
 import type { Store } from '../store';
-import { textOf, type Message, type Part, type Run, type Schedule, type ToolCall } from '../types';
+import { textOf, type Message, type Part, type Run, type Schedule, type Spend, type ToolCall } from '../types';
+import { costOf, runsOf } from '../versions';
 import type { Turn } from '../view';
 import { characters, clockTime, count, fullTime, interruption, modelName, whyNot } from '../words';
 import { Copy } from './copy';
@@ -29,7 +30,7 @@ export const TurnView = memo<Props>(DrawTurn, (a, b) => {
   const u = b.turn;
   return (
     a.active === b.active && a.schedule === b.schedule && a.model === b.model && a.version === b.version && a.superseded === b.superseded && t.key === u.key && t.operator === u.operator &&
-    t.run === u.run && t.last === u.last && t.versions === u.versions && t.recovery === u.recovery && alike(t.rows, u.rows) && alike(t.live, u.live) &&
+    t.run === u.run && t.last === u.last && t.versions === u.versions && alike(t.runs, u.runs) && t.recovery === u.recovery && alike(t.rows, u.rows) && alike(t.live, u.live) &&
     alike(Object.values(t.results), Object.values(u.results)) && (!t.last || alike(a.calls, b.calls))
   );
 });
@@ -83,7 +84,7 @@ function Reply({ store, turn, calls, active, schedule, model, now }: Props) {
       {over && failure && recovery && (
         <FailureCard store={store} failure={failure} recovery={recovery} message={operator} runId={runId} last={turn.last} schedule={schedule?.run_id === run?.id ? schedule : undefined} calls={calls.filter((c) => c.run_id === runId)} shown={length(steps.at(-1)?.parts)} chosen={run && model !== run.model ? model : ''} now={now} />
       )}
-      {over && operator && <Actions store={store} message={operator} runId={runId} text={joined(steps.map((s) => s.parts))} busy={active} failed={!!failure} spent={spent(all(rows.map((m) => m.spend)))} />}
+      {over && operator && <Actions store={store} message={operator} text={joined(steps.map((s) => s.parts))} busy={active} failed={!!failure} cost={costOf(runsOf(turn.versions.length + 1, turn.versions, turn.runs), rows)} />}
     </article>
   );
 }
@@ -179,7 +180,7 @@ export function Divider({ cut, run, end, parts, now }: { cut: string; run: Run |
   );
 }
 
-function Actions({ store, message, runId, text, busy, failed, spent }: { store: Store; message: Message; runId: string; text: string; busy: boolean; failed: boolean; spent: string }) {
+function Actions({ store, message, text, busy, failed, cost }: { store: Store; message: Message; text: string; busy: boolean; failed: boolean; cost: Spend }) {
   return (
     <div class="actions">
       {!failed && (
@@ -188,16 +189,22 @@ function Actions({ store, message, runId, text, busy, failed, spent }: { store: 
         </button>
       )}
       {text && <Copy text={text} label="Copy" />}
-      {!failed && runId && (
-        <button type="button" class="text" onClick={() => store.showAttempts(runId)}>
+      {!failed && (
+        <button type="button" class="text" onClick={() => store.showAttempts(message.id)}>
           Attempts
         </button>
       )}
-      {spent && (
-        <span class="cost number" title="What the attempts of this reply cost">
-          {spent}
-        </span>
-      )}
+      <Cost of={cost} />
     </div>
   );
+}
+
+/** What a reply cost, where it cost anything. */
+export function Cost({ of }: { of: Spend }) {
+  const text = spent(of);
+  return text ? (
+    <span class="cost number" title="What the attempts of this reply cost">
+      {text}
+    </span>
+  ) : null;
 }
