@@ -120,7 +120,13 @@ func (f *facts) auditLog(log *memory) {
 		if rec.Run != "" {
 			continue
 		}
-		var e session.Event
+		var e struct {
+			Revision int64
+			Run      *struct {
+				ID    session.RunID
+				State session.RunState
+			}
+		}
 		if err := json.Unmarshal(rec.Data, &e); err != nil {
 			f.violate(Ordered, "an event cannot be read: %v", err)
 			return

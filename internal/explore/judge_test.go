@@ -223,8 +223,12 @@ func (w *world) toolStarted(arguments string) {
 	if c.state != session.CallStarted {
 		f.violate(ToolOnce, "tool call %s has started with no record of it", id)
 	}
-	if c.answer.run.run.CancelRequested {
-		f.violate(CancelWins, "tool call %s has started after its run was cancelled", id)
+	r := c.answer.run
+	if f.continues(f.last, r) {
+		r = f.last // resumed
+	}
+	if r.run.CancelRequested {
+		f.violate(CancelWins, "tool call %s has started after run %d was cancelled", id, f.number(r))
 	}
 	if !f.whole(c.answer.run, c.answer.step) {
 		f.violate(Kept, "tool call %s has started before its output was stored", id)

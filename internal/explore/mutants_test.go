@@ -45,8 +45,9 @@ var mutants = []mutant{
 		"		if s.Schedule == nil || s.Schedule.Token != was.Token || s.Schedule.State != was.State {\n			return ErrLost\n		}\n", ""}}},
 	{"the token is not compared", "two tabs", Token, []edit{{"session/retry.go",
 		"	if token != 0 && token != s.Token {", "	if token < 0 {"}}},
-	{"the hint is ignored", "hint", Hint, []edit{{"recovery/decide.go",
-		"max(time.Duration(b.Jitter*float64(window)), hint)", "time.Duration(b.Jitter*float64(window))"}}},
+	{"the hint is ignored", "hint", Hint, []edit{
+		{"recovery/decide.go", "max(time.Duration(b.Jitter*float64(window)), hint)", "time.Duration(b.Jitter*float64(window))"},
+		{"recovery/way.go", "		now := time.Now()\n		err := w.read(ctx)\n", "		now := time.Now().Add(time.Hour) // nothing cools off\n		err := w.read(ctx)\n"}}},
 	{"what was decided is forgotten in a crash", "failure that stays", Decided, []edit{{"session/execute.go",
 		"	if x.run.Claims > 1 {\n		if err := x.heed(", "	if false {\n		if err := x.heed("}}},
 	{"a stale owner decides", "second node, schedule", Fence, []edit{{"session/ledger.go",
@@ -55,7 +56,7 @@ var mutants = []mutant{
 		"x.run.Requests,", "0,"}}},
 	{"the output is judged before the fence", "second node", Fence, []edit{
 		{"session/execute.go", "		if err = x.writer.claimed(); err == nil {\n			err = x.judge", "		if err == nil {\n			err = x.judge"},
-		{"session/restart.go", "		why := failure.Interrupted\n", "		_ = x.writer.claimed()\n		why := failure.Interrupted\n"},
+		{"session/restart.go", "		why := failure.Interrupted\n", "		if err := x.writer.claimed(); err != nil {\n			return err\n		}\n		why := failure.Interrupted\n"},
 		{"session/ledger.go", "	go func() {\n		defer close(w.done)\n		w.Writer, w.err = log.Claim(ctx, r.SessionID, r.ID, r.Generation)\n	}()",
 			"	time.AfterFunc(time.Second, func() {\n		defer close(w.done)\n		w.Writer, w.err = log.Claim(ctx, r.SessionID, r.ID, r.Generation)\n	})"}}},
 	{"an open attempt is not sealed by who takes over", "answer", GoesOn, []edit{{"session/restart.go",
@@ -135,7 +136,7 @@ func TestMutants(t *testing.T) {
 			if out, err := exec.CommandContext(t.Context(), "go", "test", "-c", "-vet=off", "-overlay", list, "-o", bin, ".").CombinedOutput(); err != nil {
 				t.Fatalf("%v\n%s", err, out)
 			}
-			out, err := exec.CommandContext(t.Context(), bin, "-test.run", "^TestExplore$", "-scenario", m.scenario).CombinedOutput()
+			out, err := exec.CommandContext(t.Context(), bin, "-test.run", "^TestExplore$", "-deviations", "2", "-scenario", m.scenario).CombinedOutput()
 			found := violated.FindSubmatch(out)
 			if err == nil || found == nil {
 				t.Fatalf("nobody has seen it: %v\n%s", err, out)

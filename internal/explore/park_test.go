@@ -61,11 +61,24 @@ func (n *node) enter(ctx context.Context, k kind, what string) (outcome, error) 
 	}
 }
 
+// callers are the names that caller has found, by the stack.
+var callers sync.Map
+
 // caller names the method of package session that asks, in the words of a transcript: its
 // name, and nothing that depends on how the package is built inside.
 func caller() string {
-	var pcs [24]uintptr
-	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs[:])])
+	var stack [24]uintptr
+	n := runtime.Callers(3, stack[:])
+	if name, ok := callers.Load(stack); ok {
+		return name.(string)
+	}
+	name := nameOf(stack[:n])
+	callers.Store(stack, name)
+	return name
+}
+
+func nameOf(stack []uintptr) string {
+	frames := runtime.CallersFrames(stack)
 	name := "?"
 	for {
 		f, more := frames.Next()

@@ -77,7 +77,7 @@ var scenarios = []*scenario{
 	{name: "a wait is left", scripts: []string{"x", "r", "td"}, nodes: 1, policy: oneAttempt,
 		acts: []string{"crash", "post another", "regenerate"}},
 	{name: "tool", scripts: []string{"tcd", "td"}, nodes: 1,
-		acts: []string{"fail", "crash", "cancel", "resume", "regenerate"}},
+		acts: []string{"fail", "crash", "cancel", "resume", "regenerate", "post another"}},
 	{name: "two tools, then a failure", scripts: []string{"ccd", "x", "td"}, nodes: 1,
 		acts: []string{"crash", "cancel", "resume"}, policy: oneAttempt},
 	{name: "held call that is cut", scripts: []string{"pkx", "tkx"}, nodes: 1,
