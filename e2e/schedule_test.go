@@ -136,7 +136,7 @@ func TestCancelRetry(t *testing.T) {
 			list.Waiting[0].HoldReason != session.HoldNobody || list.Now == 0 {
 			t.Errorf("%s the restart %+v waits, %v", when, list, err)
 		}
-		if now, err := s.Retry(within(t), cancelled.id); err != nil || now.State != session.ScheduleCancelled || now.Token != sch.Token {
+		if now, err := s.Retry(within(t), cancelled.id); err != nil || now.State != session.ScheduleCancelled || now.Token != out.Schedule.Token {
 			t.Errorf("%s the restart: %+v, %v", when, now, err)
 		}
 		if when == "before" {

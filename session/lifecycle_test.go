@@ -117,10 +117,11 @@ func TestSeriesBeginsAnew(t *testing.T) {
 	if second.Attempt != 2 {
 		t.Errorf("after Try now: %+v", second)
 	}
-	if _, err := w.m.CancelRetry(t.Context(), "ann", w.id, second.Token); err != nil {
+	out, err := w.m.CancelRetry(t.Context(), "ann", w.id, second.Token)
+	if err != nil {
 		t.Fatal(err)
 	}
-	now(second)
+	now(*out.Schedule)
 	o.until(func(e session.Event) bool { return e.Run != nil && e.Run.State == session.Succeeded })
 	if run := w.session().LastRun; run.Attempt != 1 {
 		t.Errorf("after a cancelled wait: %+v", run)

@@ -47,7 +47,8 @@ func retire(tx Tx, id ID) error {
 }
 
 // endWait cancels what a schedule waits for, and keeps the reason: in the schedule, which the
-// next message removes, and with the failed run, whose record stays.
+// next message removes, and with the failed run, whose record stays. The token is another one: an
+// act on the wait that comes late, or a second time, must not be taken for one on its end.
 func endWait(tx Tx, was Schedule, reason string) (Schedule, error) {
 	run, err := tx.Run(was.RunID)
 	if err != nil {
@@ -58,6 +59,9 @@ func endWait(tx Tx, was Schedule, reason string) (Schedule, error) {
 		return was, err
 	}
 	now := was
+	if now.Token, err = tx.NextToken(was.SessionID); err != nil {
+		return was, err
+	}
 	now.State, now.Reason, now.HoldReason, now.UpdatedAt = ScheduleCancelled, reason, "", At(time.Now())
 	return now, putSchedule(tx, now, was)
 }
@@ -176,9 +180,8 @@ func (m *Manager) dispatchRetry(was Schedule) error {
 		}
 		if ok, why := evidence.Allows(was.Verb); !ok {
 			now := was
-			now.State, now.Reason, now.ReplaySafe, now.Evidence = ScheduleNever, "not_safe", false, why
-			now.UpdatedAt = At(time.Now())
-			return putSchedule(tx, now, was)
+			now.ReplaySafe, now.Evidence = false, why
+			return giveUp(tx, now, was, "not_safe")
 		}
 		if _, err = start(tx, s, was, timerActor, Origin{Verb: was.Verb, Run: evidence}, false, false); err != nil {
 			return err
@@ -188,9 +191,7 @@ func (m *Manager) dispatchRetry(was Schedule) error {
 	var no *Refusal
 	if errors.As(err, &no) { // what a person may be asked, a timer is not
 		return m.update(m.accept, Full, func(tx Tx) error {
-			now := was
-			now.State, now.Reason, now.UpdatedAt = ScheduleNever, no.Code, At(time.Now())
-			return putSchedule(tx, now, was)
+			return giveUp(tx, was, was, no.Code)
 		})
 	}
 	if err == nil {
@@ -198,6 +199,15 @@ func (m *Manager) dispatchRetry(was Schedule) error {
 		kick(m.counts)
 	}
 	return err
+}
+
+// giveUp stores that nothing will start by itself, under a token of its own, as endWait does.
+func giveUp(tx Tx, now, was Schedule, reason string) (err error) {
+	if now.Token, err = tx.NextToken(was.SessionID); err != nil {
+		return err
+	}
+	now.State, now.Reason, now.UpdatedAt = ScheduleNever, reason, At(time.Now())
+	return putSchedule(tx, now, was)
 }
 
 // start queues the run that repeats a schedule's failed one. fresh begins a new series.
@@ -264,7 +274,11 @@ func (m *Manager) CancelRetry(ctx context.Context, actor string, id ID, token in
 				dispatched = r.ID
 				return nil
 			}
-			if s.Schedule == nil {
+			switch {
+			case s.Schedule == nil:
+				return nil
+			case token < s.Schedule.Token && !s.Schedule.State.Waiting(): // the wait that was seen has ended
+				out.Schedule = s.Schedule
 				return nil
 			}
 			return seen(*s.Schedule, token)

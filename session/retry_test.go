@@ -124,16 +124,22 @@ func TestCancelWait(t *testing.T) {
 	w.post("hi")
 	s := o.schedule(session.ScheduleArmed)
 	out, err := w.m.CancelRetry(t.Context(), "ann", w.id, s.Token)
-	if err != nil || out.Schedule.State != session.ScheduleCancelled || out.Schedule.Token != s.Token || out.Schedule.Reason != session.EndedByOperator {
+	if err != nil || out.Schedule.State != session.ScheduleCancelled || out.Schedule.Token != s.Token+1 || out.Schedule.Reason != session.EndedByOperator {
 		t.Fatalf("%+v, %v", out, err)
 	}
-	_, err = w.m.Snooze(t.Context(), "ann", w.id, s.Token, time.Now().Add(time.Minute))
+	_, err = w.m.Snooze(t.Context(), "ann", w.id, out.Schedule.Token, time.Now().Add(time.Minute))
 	refused(t, err, session.CodeConflict)
-	if out, err = w.m.CancelRetry(t.Context(), "ann", w.id, s.Token); err != nil || out != (session.Retired{}) {
-		t.Errorf("dismiss: %+v, %v", out, err)
+	// The same cancel from another tab, or repeated, is no dismissal; a late Try now starts nothing.
+	cancelled := *out.Schedule
+	if out, err = w.m.CancelRetry(t.Context(), "bob", w.id, s.Token); err != nil || out.Schedule == nil || *out.Schedule != cancelled {
+		t.Errorf("a second cancel: %+v, %v", out, err)
 	}
-	if out, err = w.m.CancelRetry(t.Context(), "ann", w.id, s.Token); err != nil {
-		t.Errorf("again: %+v, %v", out, err)
+	_, err = w.m.RetryNow(t.Context(), session.Act{Actor: "bob"}, w.id, s.Token, false)
+	refused(t, err, session.CodeStaleToken)
+	for range 2 {
+		if out, err = w.m.CancelRetry(t.Context(), "ann", w.id, cancelled.Token); err != nil || out != (session.Retired{}) {
+			t.Errorf("dismiss: %+v, %v", out, err)
+		}
 	}
 	if w.session().Schedule != nil {
 		t.Error("it is still there")

@@ -83,8 +83,9 @@ type Schedule struct {
 	HoldReason string `json:"hold_reason,omitempty"`
 	// AuthorisedBy names who scheduled a failure that does not arm by itself.
 	AuthorisedBy string `json:"authorised_by,omitempty"`
-	// Token grows with each arming and each click that sets a time, and is never used twice in
-	// a session. Whoever acts on a schedule names the token that they saw.
+	// Token grows with each arming, each click that sets a time and each wait that ends without a
+	// start, and is never used twice in a session. Whoever acts on a schedule names the token that
+	// they saw.
 	Token int64 `json:"token"`
 }
 
