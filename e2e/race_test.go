@@ -176,7 +176,7 @@ func (r *round) command(at time.Time, verb string) {
 		if out.RunID != "" {
 			r.hear(out.RunID)
 		}
-	case !strings.Contains(stderr, "has no retry") && !strings.Contains(stderr, "there is no such thing here"):
+	case !strings.Contains(stderr, "has no retry") && !strings.Contains(stderr, "there is no such thing here") && !strings.Contains(stderr, "has changed since you saw it"):
 		t.Errorf("%s: retry %s: exit %d: %s", r.question, verb, code, stderr)
 	}
 }
