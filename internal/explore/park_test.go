@@ -15,7 +15,6 @@ type call struct {
 	kind  kind
 	ctx   context.Context
 	round int // of the scheduler, in which it came
-	stall bool
 	grant chan outcome
 }
 
