@@ -110,6 +110,8 @@ type Snapshot struct {
 	ToolCalls []ToolCall `json:"tool_calls,omitempty"`
 	// Output is what the active run has published of its uncommitted step, merged.
 	Output *Output `json:"output,omitempty"`
+	// Progress is what that run holds back.
+	Progress *Progress `json:"progress,omitempty"`
 }
 
 // System counts what the server does.

@@ -39,6 +39,7 @@ type hub struct {
 	bytes int
 	live  map[RunID]*liveRun
 	ended []endedRun
+	held  map[ID]*Progress                // what was told last of what is held back
 	subs  map[ID]map[*subscriber]struct{} // by the session that they follow; empty: none
 	// leases of viewers that look away for a while, by session and viewer, until when
 	leases map[ID]map[string]time.Time
@@ -100,7 +101,7 @@ func (s *subscriber) lose() {
 }
 
 func newHub(incarnation string) *hub {
-	return &hub{incarnation: incarnation, live: map[RunID]*liveRun{}, subs: map[ID]map[*subscriber]struct{}{}, leases: map[ID]map[string]time.Time{}}
+	return &hub{incarnation: incarnation, live: map[RunID]*liveRun{}, held: map[ID]*Progress{}, subs: map[ID]map[*subscriber]struct{}{}, leases: map[ID]map[string]time.Time{}}
 }
 
 // record takes the log's next record in. It is called by one goroutine.
@@ -113,6 +114,7 @@ func (h *hub) record(r Record) error {
 	h.seq = r.Seq
 	rf := ringFrame{seq: r.Seq, session: r.Session, frame: &Frame{ID: h.id(r.Seq), Data: r.Data}}
 	if r.Run != "" {
+		delete(h.held, r.Session)
 		l := h.live[r.Run]
 		if l == nil {
 			l = &liveRun{session: r.Session}
@@ -142,9 +144,10 @@ func (h *hub) record(r Record) error {
 // reports whether the event changes the list of sessions, which everybody sees.
 func (h *hub) lifecycle(data []byte) (forAll bool, err error) {
 	var e struct {
-		Type EventType
-		At   Time
-		Run  *struct {
+		Type      EventType
+		SessionID ID `json:"session_id"`
+		At        Time
+		Run       *struct {
 			ID        RunID
 			SessionID ID `json:"session_id"`
 			State     RunState
@@ -157,6 +160,9 @@ func (h *hub) lifecycle(data []byte) (forAll bool, err error) {
 	}
 	if err := json.Unmarshal(data, &e); err != nil {
 		return false, err
+	}
+	if e.Type == EventRun || e.Type == EventAttempt { // what was held is out, or gone
+		delete(h.held, e.SessionID)
 	}
 	switch {
 	case e.Type == EventRun && e.Run.State.Terminal():
@@ -198,6 +204,9 @@ func (h *hub) broadcast(e Event) {
 	frame := &Frame{Data: data}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if e.Progress != nil {
+		h.held[e.SessionID] = e.Progress
+	}
 	for s := range h.observers(e.SessionID) {
 		s.put(frame)
 	}
@@ -207,9 +216,15 @@ func (h *hub) id(seq uint64) string {
 	return h.incarnation + "." + strconv.FormatUint(seq, 10)
 }
 
-// subscribe begins to follow from now on. It returns where that is, and what the session's
-// run has published of its newest step.
-func (h *hub) subscribe(session ID) (s *subscriber, at string, out *Output, err error) {
+// standing is what the hub alone knows of a session: what its run has published of its newest
+// step, and what it holds back.
+type standing struct {
+	output *Output
+	held   *Progress
+}
+
+// subscribe begins to follow from now on. It returns where that is, and how things stand there.
+func (h *hub) subscribe(session ID) (s *subscriber, at string, now standing, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, l := range h.live {
@@ -217,14 +232,15 @@ func (h *hub) subscribe(session ID) (s *subscriber, at string, out *Output, err 
 			continue
 		}
 		if err := l.merge(); err != nil {
-			return nil, "", nil, err
+			return nil, "", now, err
 		}
 		if l.output != nil {
 			o := *l.output
-			out = &o
+			now.output = &o
 		}
 	}
-	return h.add(session), h.id(h.seq), out, nil
+	now.held = h.held[session]
+	return h.add(session), h.id(h.seq), now, nil
 }
 
 // resume begins to follow after an id. ok is false where that position is not of this

@@ -195,6 +195,11 @@ func TestCancel(t *testing.T) {
 		defer o.stop()
 		r := w.post("hi")
 		o.until(func(e session.Event) bool { return e.Type == session.EventProgress && e.Progress.Characters == 6 })
+		late := w.watch("")
+		if p := late.next().Snapshot.Progress; p == nil || p.Characters != 6 {
+			t.Errorf("who comes later sees %+v", p)
+		}
+		late.stop()
 		cancel(w, r.RunID)
 		w.ended(r.RunID)
 		w.expect("operator: hi")

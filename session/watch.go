@@ -99,11 +99,11 @@ func (m *Manager) observe(ctx context.Context, sub *subscriber, frames []*Frame,
 // begin subscribes, then reads the state: what happens in between comes again as an event
 // with a revision that the observer has already.
 func (m *Manager) begin(ctx context.Context, id ID) (*subscriber, *Frame, error) {
-	sub, at, output, err := m.hub.subscribe(id)
+	sub, at, now, err := m.hub.subscribe(id)
 	if err != nil {
 		return nil, nil, err
 	}
-	snap, err := m.snapshot(ctx, id, output)
+	snap, err := m.snapshot(ctx, id, now)
 	if err != nil {
 		m.hub.remove(sub)
 		return nil, nil, err
@@ -120,7 +120,7 @@ func (m *Manager) begin(ctx context.Context, id ID) (*subscriber, *Frame, error)
 	return sub, &Frame{ID: at, Data: data}, nil
 }
 
-func (m *Manager) snapshot(ctx context.Context, id ID, output *Output) (*Snapshot, error) {
+func (m *Manager) snapshot(ctx context.Context, id ID, now standing) (*Snapshot, error) {
 	snap := &Snapshot{}
 	err := m.store.View(ctx, func(tx ReadTx) (err error) {
 		if snap.System, err = m.system(tx); err != nil {
@@ -149,8 +149,11 @@ func (m *Manager) snapshot(ctx context.Context, id ID, output *Output) (*Snapsho
 		if snap.ToolCalls, err = tx.ToolCalls(s.LastRun.ID); err != nil {
 			return err
 		}
-		if output != nil && output.RunID == s.LastRun.ID && outputsOf(snap.Messages, *s.LastRun) == output.Step {
-			snap.Output = output
+		if o := now.output; o != nil && o.RunID == s.LastRun.ID && outputsOf(snap.Messages, *s.LastRun) == o.Step {
+			snap.Output = o
+		}
+		if p := now.held; p != nil && p.RunID == s.LastRun.ID && !s.LastRun.State.Terminal() {
+			snap.Progress = p
 		}
 		return nil
 	})

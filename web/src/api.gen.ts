@@ -584,6 +584,7 @@ export interface Snapshot {
   messages?: Message[];
   output?: Output;
   pending?: Pending[];
+  progress?: Progress;
   session?: Session;
   sessions: Session[];
   system: System;

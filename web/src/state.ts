@@ -73,7 +73,7 @@ function fromSnapshot(state: State, s: Snapshot, now: number): State {
       attempts: s.attempts ?? [],
       calls: s.tool_calls ?? [],
       live: s.output ? begin(s.output) : null,
-      progress: null,
+      progress: s.progress ?? null,
       // What was superseded stays so: only what the page has missed is read again.
       old: was?.old ?? [],
       runs: { ...was?.runs, ...(s.session.last_run ? { [s.session.last_run.id]: s.session.last_run } : {}) },
