@@ -197,6 +197,9 @@ export function duration(ms: number): string {
   return `${Math.floor(s / 3600)} h ${Math.floor((s % 3600) / 60)} min`;
 }
 
+/** How long something took, to the millisecond below a tenth of a second. */
+export const took = (ms: number): string => (ms < 100 ? `${Math.max(0, Math.round(ms))} ms` : duration(ms));
+
 /** Whole seconds, rounded up: it reads 1 s until it is time. */
 export function countdown(ms: number): string {
   const s = Math.max(0, Math.ceil(ms / 1000));

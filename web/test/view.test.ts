@@ -3,7 +3,7 @@ import { announce } from '../src/announce';
 import { empty, reduce, type State } from '../src/state';
 import type { Failure, Recovery, ServerEvent } from '../src/types';
 import { callState, ordered, phase, rowState, turnsOf } from '../src/view';
-import { headline, safeToRepeat, worthRetrying } from '../src/words';
+import { headline, safeToRepeat, took, worthRetrying } from '../src/words';
 import { attempt, event, message, output, reply, run, session, snapshot, text } from './make';
 
 const play = (...events: ServerEvent[]): State => events.reduce((s, e) => reduce(s, e, 0), empty);
@@ -98,6 +98,10 @@ test('the list puts first who needs the operator', () => {
 });
 
 describe('words', () => {
+  test('what took less than a tenth of a second did not take none', () => {
+    expect([0, 0.4, 38, 99.4, 100, 12_000].map(took)).toEqual(['0 ms', '0 ms', '38 ms', '99 ms', '0.1 s', '12 s']);
+  });
+
   test('both verdicts stay apart', () => {
     expect([worthRetrying(overloaded), safeToRepeat(shown)]).toEqual([
       { yes: true, why: 'overloaded' },

@@ -7,7 +7,7 @@ import type { Store } from '../store';
 import { ended, type Attempt, type Run } from '../types';
 import { runsOf } from '../versions';
 import { turnInView, turnsOf } from '../view';
-import { count, duration, exactTime, fullTime, modelName, triggerWords } from '../words';
+import { count, duration, exactTime, fullTime, modelName, took, triggerWords } from '../words';
 import { Copy } from './copy';
 import { Verdicts } from './failure';
 import { Icon } from './icons';
@@ -135,8 +135,8 @@ function Card({ attempt: a, number, before, run }: CardProps) {
         <time dateTime={new Date(a.opened_at).toISOString()} title={fullTime(a.opened_at)}>
           {exactTime(a.opened_at)}
         </time>
-        {a.ended_at && <> · took {duration(a.ended_at - a.opened_at)}</>}
-        {waited && <> · after a wait of {duration(a.opened_at - before.ended_at!)}</>}
+        {a.ended_at && <> · took {took(a.ended_at - a.opened_at)}</>}
+        {waited && <> · after a wait of {took(a.opened_at - before.ended_at!)}</>}
         {a.key && <> · key {a.key}</>}
       </p>
       {(a.switched_from || (a.skipped?.length ?? 0) > 0) && (

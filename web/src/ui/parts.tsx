@@ -2,7 +2,7 @@ import { useLayoutEffect, useRef } from 'preact/hooks';
 import type { MarkdownStream } from '../prose';
 import type { Part, ToolCall } from '../types';
 import { callState } from '../view';
-import { count, duration } from '../words';
+import { count, took } from '../words';
 import { useProse } from './hooks';
 import { Icon } from './icons';
 
@@ -87,7 +87,7 @@ function Thinking({ text, open }: { text: string; open: boolean }) {
 
 function Call({ part, call, result, over }: { part: Part; call: ToolCall | undefined; result: Part | undefined; over: boolean }) {
   const { state, effect } = callState(part, call, result, over);
-  const took = call?.ended_at ? duration(call.ended_at - call.started_at) : '';
+  const time = call?.ended_at ? took(call.ended_at - call.started_at) : '';
   const answer = result ?? call?.result;
   const output = (answer?.content ?? []).map((c) => c.text ?? '').join('\n');
   const cut = part.cut && !part.name;
@@ -99,7 +99,7 @@ function Call({ part, call, result, over }: { part: Part; call: ToolCall | undef
         {!cut && <span class="call-target">{callTarget(part.arguments ?? call?.arguments ?? '')}</span>}
         <span class={`call-state call-${state.replaceAll(' ', '-')}`}>{state}</span>
         {effect && <span class="badge">effect</span>}
-        {took && <span class="call-took">{took}</span>}
+        {time && <span class="call-took">{time}</span>}
       </summary>
       <dl class="call-body">
         <dt>Input</dt>
