@@ -350,6 +350,14 @@ test('the attempts at a reply are those of every run that came to it, and add up
   expect(shown.getByText(/All attempts cost/).textContent).toBe(`All attempts cost ${figure}`);
 });
 
+test('a first request that is still going has not failed to report its cost', async () => {
+  const spend = { amount: 0, at_least: true };
+  await open(snapshot({ session: session({ state: 'running', spend, last_run: run() }) }));
+  expect(document.querySelector('.head-spend')).toBeNull();
+  await tell(event('session', { session: session({ revision: 2, spend, last_run: run({ state: 'failed' }) }) }));
+  expect(document.querySelector('.head-spend')!.textContent).toContain('cost not reported');
+});
+
 test('a link to the attempts opens them; closing leaves the session, going back closes what was opened', async () => {
   answerAttempts();
   history.replaceState(null, '', '/s/ses_1/attempts/msg_1');
