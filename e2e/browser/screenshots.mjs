@@ -87,6 +87,7 @@ try {
   await page.getByRole('region', { name: 'Attempts' }).getByText(/Safe to repeat/).first().waitFor();
   await picture('attempts');
   await page.keyboard.press('Escape');
+  await composer(page).focus();
   await page.setViewportSize({ width: 390, height: 844 });
   await page.emulateMedia({ colorScheme: 'dark' });
   await picture('phone');
