@@ -52,9 +52,9 @@ type Config struct {
 	Override func(set map[string]string) Live
 	// Network says whether a retry can reach anybody; nil: it is taken to be there.
 	Network Network
-	// Passing: this process ends with its one task. A retry that waits in a session that nobody
-	// watches here is left to the next one.
-	Passing bool
+	// Passing: this process ends with its one task. A retry that waits is left to the next one,
+	// but for those of a session that is watched here where WatchedRetries is set.
+	Passing, WatchedRetries bool
 	// Jitter draws from [0,1) for the waits between attempts; nil: a random source.
 	Jitter func() float64
 	// Lease is how long a node may be silent before another takes its runs; default 30s.
@@ -157,7 +157,9 @@ func New(ctx context.Context, store Store, log Log, models Models, cfg Config) (
 	m.loop(m.relayLoop)
 	m.loop(m.dispatchLoop)
 	m.loop(m.announceLoop)
-	m.loop(m.scheduleLoop)
+	if !cfg.Passing || cfg.WatchedRetries {
+		m.loop(m.scheduleLoop)
+	}
 	if cfg.Network != nil {
 		m.loop(m.lookoutLoop)
 	}

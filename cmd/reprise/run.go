@@ -93,7 +93,7 @@ func (p *program) answer(ctx context.Context, prompt string, in session.ID, to s
 	case model == "" && in == "": // a session that is there keeps its own
 		model = p.env["REPRISE_MODEL"]
 	}
-	conn, err := p.connect(ctx, cfg)
+	conn, err := p.connect(ctx, cfg, wait)
 	if err != nil {
 		return err
 	}
@@ -142,7 +142,7 @@ func (p *program) answer(ctx context.Context, prompt string, in session.ID, to s
 
 // connect reaches the server that the environment names, or else the sessions of the data
 // folder.
-func (p *program) connect(ctx context.Context, cfg server.Config) (*server.Connection, error) {
+func (p *program) connect(ctx context.Context, cfg server.Config, wait bool) (*server.Connection, error) {
 	c, err := p.named()
 	if err != nil {
 		return nil, err
@@ -150,7 +150,7 @@ func (p *program) connect(ctx context.Context, cfg server.Config) (*server.Conne
 	if c != nil {
 		return &server.Connection{Client: c, Shared: true}, nil
 	}
-	return server.Connect(ctx, cfg, server.Options{Version: version(), Log: p.log(cfg.Log, slog.LevelWarn)})
+	return server.Connect(ctx, cfg, server.Options{Version: version(), Log: p.log(cfg.Log, slog.LevelWarn), WatchedRetries: wait})
 }
 
 // choose takes the session that was named, or makes one.

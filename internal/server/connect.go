@@ -35,8 +35,8 @@ func (c *Connection) Close() error {
 }
 
 // Connect reaches the sessions of the data folder: as a client of the server that has it, or
-// else by opening it in this process, where nobody else is served and no retry is started but in
-// a session that is watched here.
+// else by opening it in this process, where nobody else is served and no retry that waits is
+// started unless o says so.
 func Connect(ctx context.Context, cfg Config, o Options) (*Connection, error) {
 	o.passing = true
 	s, err := Open(ctx, cfg, o)

@@ -56,7 +56,10 @@ type Options struct {
 	Log     *slog.Logger // nil: slog.Default()
 	// Grace is how long runs may go on when the server stops; 0: 15 s.
 	Grace time.Duration
-	// passing: the process ends with its one task, and starts no retry that nobody watches here.
+	// WatchedRetries: a process that ends with its one task starts the retries of the session that
+	// it watches.
+	WatchedRetries bool
+	// passing: the process ends with its one task.
 	passing bool
 }
 
@@ -140,6 +143,7 @@ func Open(ctx context.Context, cfg Config, o Options) (s *Server, err error) {
 		Override:       cfg.live,
 		Network:        s.models,
 		Passing:        o.passing,
+		WatchedRetries: o.WatchedRetries,
 		Tools:          []agent.Tool{agent.Clock{}},
 		Sole:           true,
 		Grace:          o.Grace,
