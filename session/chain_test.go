@@ -321,3 +321,26 @@ func TestExhausted(t *testing.T) {
 	}
 	w.counts(1, 2)
 }
+
+// F74: a process that dies while it tries what cools off takes the one probe along with it; the
+// next process gives it back at its start.
+func TestProbeOutlivedByItsLane(t *testing.T) {
+	w := chained(t, link("alpha/large", only(says("hello")))).start()
+	lane := recovery.CoolOff{Lane: recovery.Lane{Model: "alpha/large"}, Reason: failure.RateLimited, Until: time.Now().Add(-time.Second)}
+	if err := w.m.Credentials().CoolOff(t.Context(), lane); err != nil {
+		t.Fatal(err)
+	}
+	offs, err := w.m.Credentials().CoolOffs(t.Context())
+	if err != nil || len(offs) != 1 {
+		t.Fatalf("%+v, %v", offs, err)
+	}
+	if taken, err := w.m.Credentials().Probe(t.Context(), offs, time.Now().Add(time.Hour)); err != nil || len(taken) != 1 {
+		t.Fatalf("%+v, %v", taken, err)
+	}
+	w.m.Close()
+	w.cfg.Sole = true
+	w.start()
+	if offs, err = w.m.Credentials().CoolOffs(t.Context()); err != nil || len(offs) != 1 || !offs[0].Probed.IsZero() {
+		t.Errorf("%+v, %v", offs, err)
+	}
+}

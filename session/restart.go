@@ -30,8 +30,29 @@ func (m *Manager) releaseOrphans(ctx context.Context) error {
 				return fmt.Errorf("release run %s: %w", r.ID, err)
 			}
 		}
+		if m.cfg.Sole {
+			return releaseProbes(tx)
+		}
 		return nil
 	})
+}
+
+// releaseProbes gives back the probes of a process that has died: nobody else would try what
+// cools off before their time.
+func releaseProbes(tx Tx) error {
+	offs, err := tx.CoolOffs()
+	if err != nil {
+		return err
+	}
+	for _, c := range offs {
+		if c.Probed.IsZero() {
+			continue
+		}
+		if err := tx.SettleCoolOff(c, false); err != nil {
+			return fmt.Errorf("give back the probe of %s: %w", c.Candidate, err)
+		}
+	}
+	return nil
 }
 
 func release(tx Tx, r Run, now time.Time) error {
