@@ -98,18 +98,6 @@ func Do(ctx context.Context, p Plan, g *replay.Gate, sink replay.Sink, req *llm.
 	}
 }
 
-// sleep returns true at the time, or false as soon as ctx is done.
-func sleep(ctx context.Context, until time.Time) bool {
-	t := time.NewTimer(time.Until(until))
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return ctx.Err() == nil
-	case <-ctx.Done():
-		return false
-	}
-}
-
 // failure makes a failure of whatever ended an attempt. A done context wins.
 func (p *Plan) failure(ctx context.Context, err error, d llm.Delivery) *failure.Failure {
 	if ctx.Err() != nil {

@@ -252,7 +252,14 @@ func (w *way) ceiling(entry int) bool {
 func (w *way) sleep(ctx context.Context, until time.Time) bool {
 	began := time.Now()
 	defer func() { w.waited += time.Since(began) }()
-	return sleep(ctx, until)
+	t := time.NewTimer(time.Until(until))
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // rotation returns another key of the entry that may be asked now, or -1.

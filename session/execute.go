@@ -200,11 +200,7 @@ func (x *execution) finish(ctx context.Context, end error) error {
 		if run.Generation != x.run.Generation || run.State != Running {
 			return ErrLost
 		}
-		s, err := tx.Session(run.SessionID)
-		if err != nil {
-			return err
-		}
-		st, err := status(tx, s)
+		s, st, err := sessionStatus(tx, run.SessionID)
 		if err != nil {
 			return err
 		}

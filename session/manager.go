@@ -300,6 +300,16 @@ func status(tx ReadTx, s Session) (Status, error) {
 	return st, err
 }
 
+// sessionStatus reads a session, and what decides what may happen to it.
+func sessionStatus(tx ReadTx, id ID) (Session, Status, error) {
+	s, err := tx.Session(id)
+	if err != nil {
+		return s, Status{}, err
+	}
+	st, err := status(tx, s)
+	return s, st, err
+}
+
 // System counts what the server does.
 func (m *Manager) System(ctx context.Context) (sys System, err error) {
 	err = m.store.View(ctx, func(tx ReadTx) error {

@@ -62,11 +62,7 @@ func (m *Manager) ask(ctx context.Context, q Act, id ID, f func(tx Tx, s Session
 		repeated := true
 		r, err = once(tx, q, func() (Receipt, error) {
 			repeated = false
-			s, err := tx.Session(id)
-			if err != nil {
-				return Receipt{}, err
-			}
-			st, err := status(tx, s)
+			s, st, err := sessionStatus(tx, id)
 			if err != nil {
 				return Receipt{}, err
 			}
@@ -119,7 +115,7 @@ func (m *Manager) Post(ctx context.Context, q Act, id ID, parts []llm.Part, to R
 				return Receipt{}, err
 			}
 		}
-		if err := retire(tx, id); err != nil {
+		if err := retire(tx, s); err != nil {
 			return Receipt{}, err
 		}
 		s.Paused = next.Paused

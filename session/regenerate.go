@@ -45,11 +45,7 @@ type Preview struct {
 // what can be confirmed.
 func (m *Manager) PreviewRegenerate(ctx context.Context, id ID, mid MessageID) (p Preview, err error) {
 	err = m.store.View(ctx, func(tx ReadTx) error {
-		s, err := tx.Session(id)
-		if err != nil {
-			return err
-		}
-		st, err := status(tx, s)
+		s, st, err := sessionStatus(tx, id)
 		if err != nil {
 			return err
 		}
@@ -179,7 +175,7 @@ func replace(tx Tx, s Session, next Status, do Do, run Run, gone []Message, anch
 	if err := tx.PutSession(s); err != nil {
 		return err
 	}
-	if err := retire(tx, s.ID); err != nil {
+	if err := retire(tx, s); err != nil {
 		return err
 	}
 	return queueRun(tx, run)
@@ -290,11 +286,7 @@ func (m *Manager) Cancel(ctx context.Context, actor string, id ID, rid RunID) (r
 		if r.State.Terminal() {
 			return nil
 		}
-		s, err := tx.Session(id)
-		if err != nil {
-			return err
-		}
-		st, err := status(tx, s)
+		s, st, err := sessionStatus(tx, id)
 		if err != nil {
 			return err
 		}

@@ -56,11 +56,7 @@ func releaseProbes(tx Tx) error {
 }
 
 func release(tx Tx, r Run, now time.Time) error {
-	s, err := tx.Session(r.SessionID)
-	if err != nil {
-		return err
-	}
-	st, err := status(tx, s)
+	_, st, err := sessionStatus(tx, r.SessionID)
 	if err != nil {
 		return err
 	}

@@ -37,18 +37,19 @@ func putSchedule(tx Tx, s, old Schedule) error {
 	return emit(tx, s.SessionID, Event{Type: EventSchedule, Schedule: &s}, Event{Type: EventSession})
 }
 
-// retire removes a session's schedule, where there is one.
-func retire(tx Tx, id ID) error {
-	there, err := tx.DeleteSchedule(id)
-	if err != nil || !there {
+// retire removes a session's schedule, where the session, read in this transaction, has one.
+func retire(tx Tx, s Session) error {
+	if s.Schedule == nil {
+		return nil
+	}
+	if _, err := tx.DeleteSchedule(s.ID); err != nil {
 		return err
 	}
-	return emit(tx, id, Event{Type: EventSchedule})
+	return emit(tx, s.ID, Event{Type: EventSchedule})
 }
 
 // endWait cancels what a schedule waits for, and keeps the reason: in the schedule, which the
-// next message removes, and with the failed run, whose record stays. The token is another one: an
-// act on the wait that comes late, or a second time, must not be taken for one on its end.
+// next message removes, and with the failed run, whose record stays.
 func endWait(tx Tx, was Schedule, reason string) (Schedule, error) {
 	run, err := tx.Run(was.RunID)
 	if err != nil {
@@ -58,11 +59,18 @@ func endWait(tx Tx, was Schedule, reason string) (Schedule, error) {
 	if err := tx.PutRun(run, run.State, run.Generation); err != nil {
 		return was, err
 	}
-	now := was
+	return stopWaiting(tx, was, was, ScheduleCancelled, reason)
+}
+
+// stopWaiting stores that nothing will start by itself, and what else has changed in now. The token
+// is another one: an act on the wait that comes late, or a second time, must not be taken for one
+// on its end.
+func stopWaiting(tx Tx, now, was Schedule, state ScheduleState, reason string) (Schedule, error) {
+	var err error
 	if now.Token, err = tx.NextToken(was.SessionID); err != nil {
 		return was, err
 	}
-	now.State, now.Reason, now.HoldReason, now.UpdatedAt = ScheduleCancelled, reason, "", At(time.Now())
+	now.State, now.Reason, now.HoldReason, now.UpdatedAt = state, reason, "", At(time.Now())
 	return now, putSchedule(tx, now, was)
 }
 
@@ -131,7 +139,7 @@ func (m *Manager) passTime() (again time.Time, err error) {
 func (m *Manager) scenes() (waiting []Schedule, scenes []scene, err error) {
 	err = m.store.View(m.accept, func(tx ReadTx) error {
 		scenes = nil
-		if waiting, err = tx.Schedules(ScheduleArmed, ScheduleScheduled, ScheduleHeld); err != nil {
+		if waiting, err = tx.Schedules(waitingStates...); err != nil {
 			return err
 		}
 		live, err := m.live(tx)
@@ -181,7 +189,8 @@ func (m *Manager) dispatchRetry(was Schedule) error {
 		if ok, why := evidence.Allows(was.Verb); !ok {
 			now := was
 			now.ReplaySafe, now.Evidence = false, why
-			return giveUp(tx, now, was, "not_safe")
+			_, err := stopWaiting(tx, now, was, ScheduleNever, "not_safe")
+			return err
 		}
 		if _, err = start(tx, s, was, timerActor, Origin{Verb: was.Verb, Run: evidence}, false, false); err != nil {
 			return err
@@ -191,7 +200,8 @@ func (m *Manager) dispatchRetry(was Schedule) error {
 	var no *Refusal
 	if errors.As(err, &no) { // what a person may be asked, a timer is not
 		return m.update(m.accept, Full, func(tx Tx) error {
-			return giveUp(tx, was, was, no.Code)
+			_, err := stopWaiting(tx, was, was, ScheduleNever, no.Code)
+			return err
 		})
 	}
 	if err == nil {
@@ -199,15 +209,6 @@ func (m *Manager) dispatchRetry(was Schedule) error {
 		kick(m.counts)
 	}
 	return err
-}
-
-// giveUp stores that nothing will start by itself, under a token of its own, as endWait does.
-func giveUp(tx Tx, now, was Schedule, reason string) (err error) {
-	if now.Token, err = tx.NextToken(was.SessionID); err != nil {
-		return err
-	}
-	now.State, now.Reason, now.UpdatedAt = ScheduleNever, reason, At(time.Now())
-	return putSchedule(tx, now, was)
 }
 
 // start queues the run that repeats a schedule's failed one. fresh begins a new series.
@@ -306,7 +307,7 @@ func (m *Manager) CancelRetry(ctx context.Context, actor string, id ID, token in
 
 // dismiss removes a schedule that has stopped, and releases the pending messages.
 func dismiss(tx Tx, actor string, s Session) error {
-	if err := retire(tx, s.ID); err != nil {
+	if err := retire(tx, s); err != nil {
 		return err
 	}
 	if err := audit(tx, actor, "dismiss retry", s.ID, s.Schedule.RunID, ""); err != nil {
@@ -396,7 +397,7 @@ func (m *Manager) retime(ctx context.Context, actor, act string, id ID, token in
 // Waiting lists the sessions' schedules that wait, the next to start first.
 func (m *Manager) Waiting(ctx context.Context) (list []Schedule, err error) {
 	err = m.store.View(ctx, func(tx ReadTx) error {
-		list, err = tx.Schedules(ScheduleArmed, ScheduleScheduled, ScheduleHeld)
+		list, err = tx.Schedules(waitingStates...)
 		return err
 	})
 	return list, err

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"slices"
 	"time"
 
 	"github.com/reprise-run/reprise/failure"
@@ -20,14 +21,14 @@ const (
 	ScheduleNever     ScheduleState = "never"     // nothing starts by itself
 )
 
-// ScheduleStates are all of them.
+// ScheduleStates are all of them, those that wait first.
 var ScheduleStates = []ScheduleState{ScheduleArmed, ScheduleScheduled, ScheduleHeld,
 	ScheduleCancelled, ScheduleExhausted, ScheduleNever}
 
+var waitingStates = ScheduleStates[:3]
+
 // Waiting reports whether something will start by itself.
-func (s ScheduleState) Waiting() bool {
-	return s == ScheduleArmed || s == ScheduleScheduled || s == ScheduleHeld
-}
+func (s ScheduleState) Waiting() bool { return slices.Contains(waitingStates, s) }
 
 // Who chose the time of a schedule.
 const (

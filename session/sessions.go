@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"reflect"
@@ -196,13 +197,13 @@ func (m *Manager) PatchSession(ctx context.Context, actor string, id ID, p Sessi
 // Without a reason it does neither.
 func endSchedule(tx Tx, s Session, reason string) error {
 	switch {
-	case s.Schedule == nil || reason == "":
+	case reason == "":
 		return nil
-	case s.Schedule.State.Waiting():
+	case s.Schedule != nil && s.Schedule.State.Waiting():
 		_, err := endWait(tx, *s.Schedule, reason)
 		return err
 	}
-	return retire(tx, s.ID)
+	return retire(tx, s)
 }
 
 // Messages reads a session's messages by position: those in the model's context, or all.
@@ -269,10 +270,10 @@ func (m *Manager) FindRun(ctx context.Context, rid RunID) (r Run, err error) {
 
 // Attempts lists a run's attempts, each with its failure and decision.
 func (m *Manager) Attempts(ctx context.Context, id ID, rid RunID) (list []Attempt, err error) {
-	if _, err := m.Run(ctx, id, rid); err != nil {
-		return nil, err
-	}
 	err = m.store.View(ctx, func(tx ReadTx) error {
+		if r, err := tx.Run(rid); err != nil || r.SessionID != id {
+			return cmp.Or(err, ErrNotFound)
+		}
 		list, err = tx.Attempts(rid)
 		return err
 	})

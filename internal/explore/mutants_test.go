@@ -68,7 +68,7 @@ var mutants = []mutant{
 	{"a record is appended twice", "answer", Once, []edit{{"session/ledger.go",
 		"	return x.writer.Append(ctx, data)\n", "	if err := x.writer.Append(ctx, data); err != nil {\n		return err\n	}\n	return x.writer.Append(ctx, data)\n"}}},
 	{"an old owner ends the run again", "second node", OneEnd, []edit{
-		{"session/execute.go", "		if run.Generation != x.run.Generation || run.State != Running {\n			return ErrLost\n		}\n		s, err := tx.Session", "		s, err := tx.Session"},
+		{"session/execute.go", "		if run.Generation != x.run.Generation || run.State != Running {\n			return ErrLost\n		}\n		s, st, err := sessionStatus", "		s, st, err := sessionStatus"},
 		{"session/execute.go", "PutRun(run, Running, x.run.Generation)", "PutRun(run, Running, run.Generation)"},
 		{"session/state.go", "		if s.Run == Running && !s.Stopping {\n			s.Run, s.Paused = \"\", s.Waiting\n			return s, DoFailRun, nil\n		}\n",
 			"		if !s.Stopping {\n			s.Run, s.Paused = \"\", s.Waiting\n			return s, DoFailRun, nil\n		}\n"},

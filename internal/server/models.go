@@ -166,13 +166,18 @@ func (m *Models) Close() error {
 // rehearsing reports that there is no other provider.
 func (m *Models) rehearsing() bool { return len(m.cfg.Providers) == 0 }
 
+// chain lists the models that a name stands for: those of a chain, or the model alone.
+func (c *Config) chain(name string) []string {
+	if models, ok := c.Chains[name]; ok {
+		return models
+	}
+	return []string{name}
+}
+
 // Entries implements session.Models. A model is provider/model or the name of a chain. The
 // keys are read anew each time.
 func (m *Models) Entries(model string) ([]recovery.Entry, error) {
-	chain, ok := m.cfg.Chains[model]
-	if !ok {
-		chain = []string{model}
-	}
+	chain := m.cfg.chain(model)
 	entries := make([]recovery.Entry, 0, len(chain))
 	var unread *failure.Failure
 	ready := false

@@ -7,17 +7,13 @@ import (
 
 // Remote implements session.Network: all of the model's providers are on other machines.
 func (m *Models) Remote(model string) bool {
-	models, ok := m.cfg.Chains[model]
-	if !ok {
-		models = []string{model}
-	}
-	for _, one := range models {
+	for _, one := range m.cfg.chain(model) {
 		name, _, _ := strings.Cut(one, "/")
 		if e := m.providers[name]; e == nil || e.Local() {
 			return false
 		}
 	}
-	return len(models) > 0
+	return true
 }
 
 // Reach implements session.Network. It asks every provider on another machine at once, and
