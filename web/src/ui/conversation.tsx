@@ -6,6 +6,7 @@ import { phase, turnInView, turns, type Phase } from '../view';
 import { versions } from '../versions';
 import { characters, className, count, duration, modelName, nearTime } from '../words';
 import { Composer } from './composer';
+import { Head } from './head';
 import { useNow, useProse } from './hooks';
 import { Icon } from './icons';
 import { Link } from './link';
@@ -111,11 +112,7 @@ function Header({ store, session, phase: p, now, heard, limit }: HeaderProps) {
   const silent = p.kind === 'connecting' || p.kind === 'thinking' || p.kind === 'writing' || p.kind === 'holding';
   const givesUp = limit > 0 && (p.kind === 'thinking' || p.kind === 'writing');
   return (
-    <header class="head">
-      <Link store={store} to="/" class="back" aria-label="All sessions">
-        <Icon name="back" />
-      </Link>
-      <h1>{title}</h1>
+    <Head store={store} title={title}>
       {session && <span class="head-model">{modelName(session.model)}</span>}
       <span class="head-status">
         {words && (
@@ -130,7 +127,7 @@ function Header({ store, session, phase: p, now, heard, limit }: HeaderProps) {
         )}
       </span>
       {session && <SpendTotal store={store} session={session} />}
-    </header>
+    </Head>
   );
 }
 

@@ -174,44 +174,43 @@ function Text({ title, note, say, ...one }: One & { title: string; note: string;
 
 const on = <K extends keyof Device>(key: K) => (value: Device[K]) => setDevice({ [key]: value });
 
+/** One of several values, each a word, of what is set for this device. */
+function Pick({ of, title, options }: { of: 'theme' | 'clock' | 'enter'; title: string; options: ChoiceProps['options'] }) {
+  return <Choice name={of} title={title} value={useDevice()[of]} options={options} onChange={(v) => setDevice({ [of]: v })} />;
+}
+
 function ThisDevice() {
   const d = useDevice();
   return (
     <section aria-labelledby="settings-device">
       <h2 id="settings-device">This device</h2>
       <p class="soft">Kept in this browser.</p>
-      <Choice
-        name="theme"
+      <Pick
+        of="theme"
         title="Colours"
-        value={d.theme}
         options={[
           { value: 'system', title: 'As the system has them' },
           { value: 'light', title: 'Light' },
           { value: 'dark', title: 'Dark' },
         ]}
-        onChange={(v) => on('theme')(v as Device['theme'])}
       />
-      <Choice
-        name="clock"
+      <Pick
+        of="clock"
         title="Clock"
-        value={d.clock}
         options={[
           { value: 'auto', title: 'As the language has it' },
           { value: '24', title: '24 hours', note: '14:50' },
           { value: '12', title: '12 hours', note: '2:50 PM' },
         ]}
-        onChange={(v) => on('clock')(v as Device['clock'])}
       />
-      <Choice
-        name="enter"
+      <Pick
+        of="enter"
         title="Enter key"
-        value={d.enter}
         options={[
           { value: 'auto', title: 'Sends where there is a mouse' },
           { value: 'send', title: 'Sends', note: 'Shift+Enter breaks the line.' },
           { value: 'newline', title: 'Breaks the line', note: 'Ctrl+Enter sends.' },
         ]}
-        onChange={(v) => on('enter')(v as Device['enter'])}
       />
       <Toggle title="Show times, not countdowns" note="What waits says when it starts, and does not tick." on={!d.countdown} onChange={(v) => on('countdown')(!v)} />
       <Toggle title="Speak while a reply is written" note="Screen readers are told what is new every five seconds." on={d.speak} onChange={on('speak')} />
