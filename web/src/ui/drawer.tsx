@@ -1,4 +1,4 @@
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import * as api from '../api';
 import { attemptFailure, attemptVerdicts, outcomeWords, ruleWords, verdictWords } from '../explain';
 import { cost, spent, total } from '../money';
@@ -10,6 +10,7 @@ import { turnInView, turnsOf } from '../view';
 import { count, duration, exactTime, fullTime, modelName, took, triggerWords } from '../words';
 import { Copy } from './copy';
 import { Verdicts } from './failure';
+import { log } from './hooks';
 import { Icon } from './icons';
 
 interface Props {
@@ -28,9 +29,13 @@ export function Drawer({ store, app, of }: Props) {
 
   // What had the focus before the rest of the page may have become inert.
   const [opener] = useState(() => document.activeElement);
-  useEffect(() => {
+  useLayoutEffect(() => {
     panel.current?.focus();
-    return () => queueMicrotask(() => opener instanceof HTMLElement && opener.isConnected && opener.focus());
+    return () =>
+      queueMicrotask(() => {
+        if (opener instanceof HTMLElement) opener.focus();
+        if (document.activeElement === document.body) log()?.focus(); // the opener has gone meanwhile
+      });
   }, []);
 
   const all = focus ? turnsOf(focus, session) : [];

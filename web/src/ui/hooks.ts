@@ -127,3 +127,6 @@ function load(id: string): string {
     return '';
   }
 }
+
+/** The conversation: where the focus goes when what had it is gone. */
+export const log = () => document.querySelector<HTMLElement>('[role=log]');

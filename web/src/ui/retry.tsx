@@ -3,7 +3,7 @@ import { later, retryBar } from '../retry';
 import type { App, Store } from '../store';
 import { waits, type Schedule, type Session } from '../types';
 import { clockTime, fullTime } from '../words';
-import { once, useCountdown, useLate } from './hooks';
+import { log, once, useCountdown, useLate } from './hooks';
 import { Icon } from './icons';
 import { Menu } from './menu';
 
@@ -12,8 +12,6 @@ export function RetryBar({ store, app, session }: { store: Store; app: App; sess
   const s = session?.schedule;
   return s ? <Shown store={store} app={app} session={session} schedule={s} /> : null;
 }
-
-const log = () => document.querySelector<HTMLElement>('[role=log]');
 
 const icons = {
   armed: 'waiting', scheduled: 'waiting', held: 'waiting', dispatching: 'running', cancelled: 'cancelled', exhausted: 'needs-you', never: 'needs-you',
