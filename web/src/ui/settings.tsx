@@ -1,5 +1,5 @@
 import type { ComponentChildren } from 'preact';
-import { useEffect, useId, useState } from 'preact/hooks';
+import { useEffect, useId, useLayoutEffect, useState } from 'preact/hooks';
 import * as api from '../api';
 import { setDevice, type Device } from '../device';
 import { byKey, inWords, milliseconds, origin, sequence, type Values } from '../settings';
@@ -145,7 +145,7 @@ function Text({ title, note, say, ...one }: One & { title: string; note: string;
   const id = useId();
   const { setting: s, refused } = one;
   const [text, setText] = useState(s.value);
-  useEffect(() => setText(s.value), [s.value, s.set]);
+  useLayoutEffect(() => setText(s.value), [s.value, s.set]);
   const changed = text.trim() !== s.value;
   return (
     <form
