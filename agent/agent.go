@@ -19,15 +19,6 @@ import (
 	"github.com/reprise-run/reprise/recovery"
 )
 
-// Tool is something that a model may ask us to do.
-type Tool interface {
-	Spec() llm.Tool
-	// Effect reports whether running the tool may change anything outside.
-	Effect() bool
-	// Run carries the call out. Its error is told to the model as the call's result.
-	Run(ctx context.Context, arguments json.RawMessage) ([]llm.Part, error)
-}
-
 // Call is one tool call of a step.
 type Call struct {
 	Step      int
@@ -145,7 +136,7 @@ func (r *Run) act(ctx context.Context, step int, calls []llm.Part, tools map[str
 	results := make([]llm.Part, 0, len(calls))
 	for _, p := range calls {
 		t := tools[p.Name]
-		c := Call{Step: step, ID: p.CallID, Name: p.Name, Arguments: p.Arguments, Effect: t != nil && t.Effect()}
+		c := Call{Step: step, ID: p.CallID, Name: p.Name, Arguments: p.Arguments, Effect: t != nil && t.Traits().Effect}
 		stored, err := r.Journal.Start(ctx, c)
 		if err != nil {
 			return fmt.Errorf("record the call of %s: %w", c.Name, err)
@@ -158,7 +149,9 @@ func (r *Run) act(ctx context.Context, step int, calls []llm.Part, tools map[str
 		result.Content, err = run(ctx, t, c)
 		if err != nil {
 			result.IsError = true
-			result.Content = append(result.Content, llm.Text(err.Error()))
+			if !errors.Is(err, ErrResult) {
+				result.Content = append(result.Content, llm.Text(err.Error()))
+			}
 		}
 		if err := r.Journal.End(context.WithoutCancel(ctx), c, result); err != nil {
 			return fmt.Errorf("store the result of %s: %w", c.Name, err)
@@ -186,7 +179,7 @@ func run(ctx context.Context, t Tool, c Call) ([]llm.Part, error) {
 	if !json.Valid(arguments) {
 		return nil, errors.New("the arguments are not valid JSON; the tool was not run")
 	}
-	return t.Run(ctx, arguments)
+	return t.Run(ctx, arguments, func(Progress) {})
 }
 
 // callsOf returns the calls that may be run: whole ones.

@@ -20,10 +20,10 @@ func (Clock) Spec() llm.Tool {
 	}
 }
 
-// Effect implements Tool.
-func (Clock) Effect() bool { return false }
+// Traits implements Tool.
+func (Clock) Traits() Traits { return Traits{Parallel: true} }
 
 // Run implements Tool.
-func (Clock) Run(context.Context, json.RawMessage) ([]llm.Part, error) {
+func (Clock) Run(context.Context, json.RawMessage, func(Progress)) ([]llm.Part, error) {
 	return []llm.Part{llm.Text(time.Now().Format("Monday, 2 January 2006, 15:04:05 MST"))}, nil
 }

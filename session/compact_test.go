@@ -225,7 +225,7 @@ func TestThreshold(t *testing.T) {
 func TestCompactionWithinATurn(t *testing.T) {
 	write := &tool{name: "write"}
 	w := newWorld(t, call("", "write", "a"), call("", "write", "b"), call("", "write", "c"), tooLong, say("done"), say("more"))
-	w.cfg.Tools, w.cfg.Compaction = []agent.Tool{write}, dropping
+	w.cfg.Tools, w.cfg.Compaction = toolbox(write), dropping
 	w.start()
 	run := w.ask("go")
 	if run.State != session.Succeeded || write.times() != 3 {

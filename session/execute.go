@@ -114,13 +114,15 @@ func (x *execution) work(ctx context.Context) error {
 			Route: route, Policy: x.routing.within(live.Policy), Trace: x, Jitter: x.m.cfg.Jitter,
 			Terms: replay.Terms{Hold: settings.Hold, Progress: x.progress},
 		},
-		Tools:      x.m.cfg.Tools,
 		Request:    req,
 		Step:       outputs,
 		Sent:       x.run.Requests,
 		MaxSteps:   settings.MaxSteps,
 		Compaction: x.m.cfg.Compaction,
 		About:      x.m.models.About,
+	}
+	if x.m.cfg.Tools != nil {
+		run.Tools = x.m.cfg.Tools(ctx, settings)
 	}
 	if x.run.Claims > 1 {
 		if err := x.heed(ctx, outputs); err != nil {

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/reprise-run/reprise/agent"
 	"github.com/reprise-run/reprise/failure"
 	"github.com/reprise-run/reprise/llm"
 	"github.com/reprise-run/reprise/llm/llmtest"
@@ -327,7 +326,7 @@ func TestStartThatFails(t *testing.T) {
 func TestRetryThatEndsEarly(t *testing.T) {
 	write := &tool{name: "write"}
 	w := tier2(t, time.Millisecond, overloaded, call("first", "write", "c"))
-	w.cfg.Tools, w.cfg.MaxSteps = []agent.Tool{write}, 1
+	w.cfg.Tools, w.cfg.MaxSteps = toolbox(write), 1
 	w.start()
 	o := w.watch("")
 	defer o.stop()

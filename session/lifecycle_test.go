@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/reprise-run/reprise/agent"
 	"github.com/reprise-run/reprise/failure"
 	"github.com/reprise-run/reprise/llm"
 	"github.com/reprise-run/reprise/llm/llmtest"
@@ -84,7 +83,7 @@ func TestMalformedArguments(t *testing.T) {
 		{Event: llm.Event{Kind: llm.EventCallDelta, Text: `{\"path\": "x`}},
 		{Event: llm.Event{Kind: llm.EventCallEnd}},
 		llmtest.Done(llm.StopToolCalls)})
-	w.cfg.MaxSteps, w.cfg.Tools = 3, []agent.Tool{write}
+	w.cfg.MaxSteps, w.cfg.Tools = 3, toolbox(write)
 	w.start()
 	run := w.ask("hi")
 	if run.State != session.Failed || run.Failure.RetryClass != failure.Local || write.times() != 0 {

@@ -43,7 +43,8 @@ type Config struct {
 	Policy          recovery.Policy
 	Spend           Limits
 	Compaction      agent.Compaction
-	Tools           []agent.Tool
+	// Tools opens what a session may use, for one run, until its context ends; nil: nothing.
+	Tools func(ctx context.Context, set Settings) []agent.Tool
 	// Unattended: the second tier starts a due retry although nobody watches. Ask: it starts
 	// none, each waits for the operator's click.
 	Unattended, Ask bool

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/reprise-run/reprise/agent"
 	"github.com/reprise-run/reprise/llm/replay"
 	"github.com/reprise-run/reprise/recovery"
 	"github.com/reprise-run/reprise/session"
@@ -84,7 +83,7 @@ func (r restarting) Update(ctx context.Context, d session.Durability, f func(ses
 func TestObserver(t *testing.T) {
 	o := &witness{left: make(chan struct{})}
 	w := newWorld(t, overloaded, call("", "write", "c"), say("done"))
-	w.cfg.Observer, w.cfg.Tools = o, []agent.Tool{&tool{name: "write"}}
+	w.cfg.Observer, w.cfg.Tools = o, toolbox(&tool{name: "write"})
 	w.store = restarting{w.store}
 	w.start()
 	w.ask("hi")

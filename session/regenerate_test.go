@@ -5,7 +5,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/reprise-run/reprise/agent"
 	"github.com/reprise-run/reprise/failure"
 	"github.com/reprise-run/reprise/llm"
 	"github.com/reprise-run/reprise/llm/llmtest"
@@ -65,7 +64,7 @@ func TestRegenerate(t *testing.T) {
 func TestRegenerateRefused(t *testing.T) {
 	write := &tool{name: "write"}
 	w := newWorld(t, say("one"), call("", "write", "c"), say("two"), []llmtest.Step{llmtest.Text("x"), {Stall: true}})
-	w.cfg.Tools = []agent.Tool{write}
+	w.cfg.Tools = toolbox(write)
 	w.start()
 	first := w.post("first")
 	w.ended(first.RunID)

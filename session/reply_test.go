@@ -228,7 +228,7 @@ func TestPending(t *testing.T) {
 	release := make(chan struct{})
 	gate := &tool{name: "wait", run: until(release)}
 	w := newWorld(t, call("", "wait", "c1"), say("one"), say("two"), say("three"))
-	w.cfg.Tools = []agent.Tool{gate}
+	w.cfg.Tools = toolbox(gate)
 	w.start()
 	first := w.post("first")
 	second, third := w.post("second"), w.post("third")
@@ -280,7 +280,7 @@ func TestCap(t *testing.T) {
 	gate := &tool{name: "wait", run: until(release)}
 	w := newWorld(t, call("", "wait", "c1"), say("one"), say("two"), say("three"))
 	w.cfg.ConcurrentRuns = 1
-	w.cfg.Tools = []agent.Tool{gate}
+	w.cfg.Tools = toolbox(gate)
 	w.start()
 	first := w.post("first")
 	var order []session.RunID
@@ -312,7 +312,7 @@ func TestOperatorStarts(t *testing.T) {
 	gate := &tool{name: "wait", run: until(release)}
 	w := newWorld(t, call("", "wait", "c1"), say("one"), say("two"))
 	w.cfg.ConcurrentRuns, w.cfg.OperatorStarts = 1, true
-	w.cfg.Tools = []agent.Tool{gate}
+	w.cfg.Tools = toolbox(gate)
 	w.start()
 	first := w.post("first")
 	s, err := w.m.CreateSession(t.Context(), "ann", session.NewSession{})
@@ -341,7 +341,7 @@ func TestOperatorStarts(t *testing.T) {
 // K-048, K-049, F44: a run ends at its step limit, and says so.
 func TestMaxSteps(t *testing.T) {
 	w := newWorld(t, call("", "clock", "c"))
-	w.cfg.MaxSteps, w.cfg.MaxOutputTokens, w.cfg.Tools = 3, 99, []agent.Tool{agent.Clock{}}
+	w.cfg.MaxSteps, w.cfg.MaxOutputTokens, w.cfg.Tools = 3, 99, toolbox(agent.Clock{})
 	w.start()
 	run := w.ask("hi")
 	w.sent(3)
@@ -358,7 +358,7 @@ func TestMaxSteps(t *testing.T) {
 func TestRetryAfterToolRan(t *testing.T) {
 	write := &tool{name: "write"}
 	w := newWorld(t, call("first", "write", "c"), []llmtest.Step{fail(failure.Overloaded)}, say("done"))
-	w.cfg.Tools = []agent.Tool{write}
+	w.cfg.Tools = toolbox(write)
 	w.start()
 	if run := w.ask("hi"); run.State != session.Succeeded || write.times() != 1 {
 		t.Errorf("%v, the tool ran %d times", run.State, write.times())
@@ -371,7 +371,7 @@ func TestRetryAfterToolRan(t *testing.T) {
 func TestResume(t *testing.T) {
 	write := &tool{name: "write"}
 	w := newWorld(t, call("first", "write", "c"), []llmtest.Step{llmtest.Text("half"), fail(failure.Overloaded)}, say("done"))
-	w.cfg.Tools = []agent.Tool{write}
+	w.cfg.Tools = toolbox(write)
 	w.start()
 	run := w.ask("hi")
 	if run.State != session.Failed || run.Recovery.Auto || len(run.Recovery.Choices) != 3 {

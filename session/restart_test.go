@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/reprise-run/reprise/agent"
 	"github.com/reprise-run/reprise/failure"
 	"github.com/reprise-run/reprise/llm"
 	"github.com/reprise-run/reprise/llm/llmtest"
@@ -225,7 +224,7 @@ func TestCrashWindows(t *testing.T) {
 		t.Run("killed after "+c.after, func(t *testing.T) {
 			write := &tool{name: "write"}
 			w := newWorld(t, c.scripts...)
-			w.cfg.Tools = []agent.Tool{write}
+			w.cfg.Tools = toolbox(write)
 			r := w.dies(c.after, c.nth)
 			run := w.ended(r.RunID)
 			if run.State != c.state {
@@ -452,7 +451,7 @@ func TestUnknownOutcome(t *testing.T) {
 		t.Run(string(how), func(t *testing.T) {
 			write := &tool{name: "write"}
 			w := newWorld(t, call("first", "write", "c"), say("done"))
-			w.cfg.Tools = []agent.Tool{write}
+			w.cfg.Tools = toolbox(write)
 			run := w.ended(w.dies("start tool", 1).RunID)
 			_, err := w.m.Resume(t.Context(), session.Act{Actor: "ann"}, w.id, run.ID)
 			refused(t, err, session.CodeEffectsNotConfirmed)

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/reprise-run/reprise/agent"
 	"github.com/reprise-run/reprise/failure"
 	"github.com/reprise-run/reprise/llm"
 	"github.com/reprise-run/reprise/llm/llmtest"
@@ -75,7 +74,7 @@ func TestSecondTier(t *testing.T) {
 func TestSecondTierResumes(t *testing.T) {
 	write := &tool{name: "write"}
 	w := tier2(t, 2*time.Millisecond, call("first", "write", "c"), overloaded, overloaded, say("done"))
-	w.cfg.Tools = []agent.Tool{write}
+	w.cfg.Tools = toolbox(write)
 	w.start()
 	o := w.watch("")
 	defer o.stop()

@@ -349,9 +349,9 @@ type tool struct {
 	ran int
 }
 
-func (t *tool) Spec() llm.Tool { return llm.Tool{Name: t.name} }
-func (t *tool) Effect() bool   { return true }
-func (t *tool) Run(ctx context.Context, _ json.RawMessage) ([]llm.Part, error) {
+func (t *tool) Spec() llm.Tool       { return llm.Tool{Name: t.name} }
+func (t *tool) Traits() agent.Traits { return agent.Traits{Effect: true} }
+func (t *tool) Run(ctx context.Context, _ json.RawMessage, _ func(agent.Progress)) ([]llm.Part, error) {
 	t.mu.Lock()
 	t.ran++
 	t.mu.Unlock()
@@ -369,3 +369,8 @@ func (t *tool) times() int {
 }
 
 var _ agent.Tool = (*tool)(nil)
+
+// toolbox has these tools for every session.
+func toolbox(tools ...agent.Tool) func(context.Context, session.Settings) []agent.Tool {
+	return func(context.Context, session.Settings) []agent.Tool { return tools }
+}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"iter"
 
+	"github.com/reprise-run/reprise/agent"
 	"github.com/reprise-run/reprise/failure"
 	"github.com/reprise-run/reprise/llm"
 	"github.com/reprise-run/reprise/llm/replay"
@@ -216,9 +217,9 @@ func (p logPort) Purge(ctx context.Context, s session.ID, run session.RunID) err
 // tool is an effectful tool. It has started when it is called; the scheduler lets it end.
 type tool struct{ n *node }
 
-func (t tool) Spec() llm.Tool { return llm.Tool{Name: "write"} }
-func (t tool) Effect() bool   { return true }
-func (t tool) Run(ctx context.Context, arguments json.RawMessage) ([]llm.Part, error) {
+func (t tool) Spec() llm.Tool       { return llm.Tool{Name: "write"} }
+func (t tool) Traits() agent.Traits { return agent.Traits{Effect: true} }
+func (t tool) Run(ctx context.Context, arguments json.RawMessage, _ func(agent.Progress)) ([]llm.Part, error) {
 	t.n.w.toolStarted(string(arguments))
 	if _, err := t.n.enter(ctx, kindAnswer, "tool ends"); err != nil {
 		return nil, err

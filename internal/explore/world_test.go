@@ -73,7 +73,7 @@ func (w *world) start(name string) *node {
 	cfg := session.Config{
 		Model: "script/model", ConcurrentRuns: 4, Policy: policy, Hold: w.sc.hold, Unattended: true,
 		Sole: w.sc.nodes == 1, Lease: lease, Grace: -1, Jitter: func() float64 { return 0.5 },
-		Tools: []agent.Tool{tool{n}}, Log: slog.New(slog.DiscardHandler),
+		Tools: func(context.Context, session.Settings) []agent.Tool { return []agent.Tool{tool{n}} }, Log: slog.New(slog.DiscardHandler),
 	}
 	w.nodes = append(w.nodes, n)
 	go func() {

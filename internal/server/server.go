@@ -144,7 +144,7 @@ func Open(ctx context.Context, cfg Config, o Options) (s *Server, err error) {
 		Network:        s.models,
 		Passing:        o.passing,
 		WatchedRetries: o.WatchedRetries,
-		Tools:          []agent.Tool{agent.Clock{}},
+		Tools:          s.tools,
 		Sole:           true,
 		Grace:          o.Grace,
 		Log:            o.Log,
@@ -342,4 +342,9 @@ func ensureDir(dir string) error {
 		return fmt.Errorf("data folder: %w", err)
 	}
 	return nil
+}
+
+// tools are what a session's models may ask for.
+func (s *Server) tools(context.Context, session.Settings) []agent.Tool {
+	return []agent.Tool{agent.Clock{}}
 }
