@@ -58,6 +58,9 @@ type Stream interface {
 	// ends in io.EOF. Event.Raw is valid until the next call. The stream ends, with the
 	// context's cause, as soon as the context given to Provider.Stream is done.
 	Next() (Event, error)
+	// Ready reports whether Next would return without waiting for the provider. It may be wrong
+	// in saying that it would not.
+	Ready() bool
 	// Close releases the connection. Closing twice is fine.
 	Close() error
 }

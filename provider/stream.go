@@ -130,6 +130,11 @@ func (s *stream) Next() (llm.Event, error) {
 	return llm.Event{}, s.err
 }
 
+// Ready implements llm.Stream.
+func (s *stream) Ready() bool {
+	return s.err != nil || s.next < len(s.events) || s.frames.Ready()
+}
+
 // deliver returns the event, with the failure that it means.
 func (s *stream) deliver(e llm.Event) (llm.Event, error) {
 	switch e.Kind {

@@ -129,6 +129,7 @@ func (s *slow) Next() (llm.Event, error) {
 	return llm.Event{Kind: llm.EventDone, Stop: llm.StopEnd}, nil
 }
 
+func (s *slow) Ready() bool  { return s.n == 1 }
 func (s *slow) Close() error { return nil }
 
 // patient adds up how long it waited for who cools off.

@@ -54,6 +54,7 @@ type stream struct {
 	called bool
 }
 
+func (s *stream) Ready() bool  { return len(s.rest) > 0 }
 func (s *stream) Close() error { return nil }
 
 func (s *stream) Next() (llm.Event, error) {

@@ -111,6 +111,10 @@ func (s *scripted) Next() (llm.Event, error) {
 	}
 }
 
+func (s *scripted) Ready() bool {
+	return len(s.steps) == 0 || s.steps[0].Wait <= 0 && !s.steps[0].Stall
+}
+
 func (s *scripted) Close() error {
 	s.once.Do(func() { close(s.closed) })
 	return nil

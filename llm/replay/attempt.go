@@ -1,15 +1,20 @@
 package replay
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"time"
 	"unicode/utf8"
 
 	"github.com/reprise-run/reprise/llm"
 )
+
+// batch is how many events that have come together are published together.
+const batch = 32
 
 // Terms says how a transaction treats what it has not published yet. The zero value holds
 // until there is content, keeps no wire bytes and reports no progress.
@@ -38,6 +43,10 @@ type Attempt struct {
 	stream  llm.Stream
 	openErr error
 
+	// mu guards what follows, while the stream is waited for and a hold's time may end.
+	mu        sync.Mutex
+	over      bool  // Run has returned
+	lost      error // why what was due could not be published
 	sink      Sink
 	terms     Terms
 	staged    stage
@@ -152,52 +161,21 @@ func (a *Attempt) Run(sink Sink, t Terms) (llm.Output, *Broken) {
 	if a.openErr != nil {
 		return a.broken(a.openErr)
 	}
-	type item struct {
-		event llm.Event
-		err   error
-	}
-	items := make(chan item, 32)
-	go func() {
-		defer close(items)
-		for {
-			e, err := a.stream.Next()
-			if t.Raw {
-				e.Raw = append([]byte(nil), e.Raw...)
-			}
-			select {
-			case items <- item{e, err}:
-			case <-a.ctx.Done():
-				return
-			}
-			if err != nil || e.Kind == llm.EventDone {
-				return
-			}
+	defer a.stream.Close()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var due *time.Timer
+	defer func() {
+		a.over = true
+		if due != nil {
+			due.Stop()
 		}
 	}()
-	defer func() { // a stream is one goroutine's at a time, and ends with its context
-		a.cancel()
-		for range items {
-		}
-		a.stream.Close()
-	}()
-	var due <-chan time.Time
 	for {
-		var it item
-		ok := true
-		select {
-		case it, ok = <-items:
-		case <-due:
-			a.flowing, due = true, nil
-			if err := a.flush(); err != nil {
-				return a.broken(err)
-			}
-			continue
-		case <-a.ctx.Done():
-			ok = false
-		}
-		for n := 0; ok; n++ {
-			if it.err != nil {
-				return a.failed(it.err)
+		for n := 0; n == 0 || n < batch && a.stream.Ready(); n++ {
+			e, err := a.next()
+			if err != nil {
+				return a.failed(err)
 			}
 			if t.Begun != nil {
 				if err := t.Begun(); err != nil {
@@ -205,26 +183,41 @@ func (a *Attempt) Run(sink Sink, t Terms) (llm.Output, *Broken) {
 				}
 				t.Begun = nil
 			}
-			if it.event.Kind == llm.EventDone {
-				return a.done(&it.event)
+			if e.Kind == llm.EventDone {
+				return a.done(&e)
 			}
-			if err := a.stage(&it.event); err != nil {
+			if err := a.stage(&e); err != nil {
 				return a.broken(err)
 			}
-			if n == cap(items) || len(items) == 0 {
-				break
-			}
-			it, ok = <-items
 		}
-		if t.Hold.Mode == HoldFor && due == nil && a.firstPart >= 0 && !a.flowing {
-			due = time.After(t.Hold.For)
+		if t.Hold.Mode == HoldFor && due == nil && a.firstPart >= 0 {
+			due = time.AfterFunc(t.Hold.For, a.flow)
 		}
 		if err := a.flush(); err != nil {
 			return a.broken(err)
 		}
-		if !ok {
-			return a.broken(context.Cause(a.ctx))
-		}
+	}
+}
+
+// next waits for the stream's next event. Meanwhile what is held may become due.
+func (a *Attempt) next() (llm.Event, error) {
+	a.mu.Unlock()
+	e, err := a.stream.Next()
+	a.mu.Lock()
+	return e, cmp.Or(a.lost, err)
+}
+
+// flow ends a hold whose time is over.
+func (a *Attempt) flow() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.over {
+		return
+	}
+	a.flowing = true
+	if err := a.flush(); err != nil {
+		a.lost = err
+		a.cancel() // the stream's next event is not waited for
 	}
 }
 
@@ -234,8 +227,13 @@ func (a *Attempt) failed(err error) (llm.Output, *Broken) {
 	if errors.Is(err, io.EOF) {
 		err = io.ErrUnexpectedEOF // no terminal event came before it
 	}
+	if a.lost != nil {
+		return a.broken(a.lost)
+	}
 	if ferr := a.flush(); ferr != nil {
 		err = ferr
+	} else if a.ctx.Err() != nil { // whatever the stream makes of it
+		err = context.Cause(a.ctx)
 	}
 	return a.broken(err)
 }

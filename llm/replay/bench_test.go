@@ -23,6 +23,7 @@ func (s *endless) Next() (llm.Event, error) {
 	s.left--
 	return llm.Event{Kind: llm.EventText, Text: "twenty bytes of text"}, nil
 }
+func (s *endless) Ready() bool  { return true }
 func (s *endless) Close() error { return nil }
 
 func benchmarkDeltas(b *testing.B, hold replay.Hold) {

@@ -491,6 +491,24 @@ func TestHoldFor(t *testing.T) {
 	})
 }
 
+// What is due and cannot be published ends the attempt, although its stream says nothing more.
+func TestHoldForFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		p := llmtest.Script([]llmtest.Step{llmtest.Text("a"), {Stall: true}})
+		a, err := w.gate().Open(t.Context(), nil, p, &llm.Request{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		id, full := a.ID(), errors.New("no space left")
+		_, broken := a.Run(&recorder{t: t, ledger: w.ledger, scope: w.scope, id: &id, fail: full},
+			replay.Terms{Hold: replay.Hold{Mode: replay.HoldFor, For: time.Second}})
+		if broken == nil || broken.Held != nil || !errors.Is(broken.Err, full) || !errors.Is(broken.Err, replay.ErrOurs) {
+			t.Errorf("%+v", broken)
+		}
+	})
+}
+
 type appendFunc func([]llm.Event)
 
 func (f appendFunc) Append(_ context.Context, e []llm.Event) error { f(e); return nil }
@@ -535,6 +553,7 @@ func (r *reusing) Next() (llm.Event, error) {
 	r.n++
 	return e, nil
 }
+func (r *reusing) Ready() bool  { return true }
 func (r *reusing) Close() error { return nil }
 
 // A name that we don't know must not make stored evidence look safe.

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strconv"
@@ -113,7 +114,7 @@ func (s *stage) merges(e *llm.Event) bool {
 	return false
 }
 
-// add stages one event and owns its Raw from then on. Its size is checked before anything is
+// add stages one event, with a copy of its wire bytes where they are kept. Its size is checked before anything is
 // copied.
 func (s *stage) add(e *llm.Event) error {
 	size := len(e.Text) + len(e.ID) + len(e.Name)
@@ -138,8 +139,9 @@ func (s *stage) add(e *llm.Event) error {
 	}
 	s.settle()
 	s.events = append(s.events, *e)
-	if !s.raw {
-		s.events[len(s.events)-1].Raw = nil
+	last := &s.events[len(s.events)-1]
+	if last.Raw = nil; s.raw {
+		last.Raw = bytes.Clone(e.Raw)
 	}
 	return nil
 }

@@ -44,8 +44,9 @@ type Reader struct {
 	// line feed.
 	buf                           []byte
 	start, line, scan, lf, end, w int
-	afterCR                       bool // the text before line ended in a carriage return
-	begun                         bool // a byte order mark can no longer come
+	afterCR                       bool   // the text before line ended in a carriage return
+	found                         []byte // the block that Ready has found; nil: none
+	begun                         bool   // a byte order mark can no longer come
 
 	data []byte // joins data lines
 }
@@ -64,8 +65,9 @@ func NewReader(r io.Reader) *Reader { return &Reader{r: r} }
 // errors of the underlying reader are returned as they are, and drop an unfinished frame.
 func (r *Reader) Next() (Frame, error) {
 	for {
-		raw, ok := r.block()
-		if ok {
+		if r.Ready() {
+			raw := r.found
+			r.found = nil
 			if len(raw) <= MaxFrame {
 				return r.parse(raw), nil
 			}
@@ -82,6 +84,14 @@ func (r *Reader) Next() (Frame, error) {
 			r.fill()
 		}
 	}
+}
+
+// Ready reports whether the next frame is here as a whole, so that Next reads nothing for it.
+func (r *Reader) Ready() bool {
+	if r.found == nil {
+		r.found, _ = r.block()
+	}
+	return r.found != nil
 }
 
 // fail ends the reader with err and forgets what is unread.

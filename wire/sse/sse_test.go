@@ -112,6 +112,19 @@ func TestFrameIsNotHeldBack(t *testing.T) {
 	}
 }
 
+// A frame is ready when it can be had without a read, and asking takes nothing away.
+func TestReady(t *testing.T) {
+	r := sse.NewReader(io.MultiReader(strings.NewReader("data: a\n\ndata: b\r\n\r\ndata: c"), strings.NewReader("\n\n")))
+	for i, want := range []bool{false, true, false} {
+		if r.Ready() != want || r.Ready() != want {
+			t.Errorf("before frame %d: ready %v", i, !want)
+		}
+		if f, err := r.Next(); err != nil || string(f.Data) != string(rune('a'+i)) {
+			t.Errorf("frame %d: %q, %v", i, f.Data, err)
+		}
+	}
+}
+
 func TestReadErrorsPassThrough(t *testing.T) {
 	broken := errors.New("broken")
 	for _, in := range []string{"data: a\n\n", "data: a\n\ndata: {}"} {
