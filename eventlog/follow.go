@@ -64,24 +64,23 @@ type follower struct {
 	last   uint64 // up to here everything is handled, or gone from the stream
 }
 
-// local delivers what the tail brings, until it may have missed something: errLost.
+// local lets the tail deliver, until it may have missed something: errLost.
 func (fo *follower) local(ctx context.Context) error {
-	silence := time.NewTimer(patience)
+	at := fo.last + 1
+	fo.tail.follow(at, fo.deliver)
+	defer fo.tail.stop()
+	silence := time.NewTicker(patience)
 	defer silence.Stop()
-	var records []session.Record
 	for {
-		records = fo.tail.take(records[:0], fo.last+1)
-		for _, r := range records {
-			if err := fo.deliver(r); err != nil {
-				return err
-			}
-		}
-		clear(records)
-		silence.Reset(patience)
 		select {
-		case <-fo.tail.ready:
+		case err := <-fo.tail.failed:
+			return err
 		case <-silence.C:
-			return errLost
+			now := fo.tail.at()
+			if now == at {
+				return errLost
+			}
+			at = now
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-fo.journal.stopping:

@@ -5,14 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/reprise-run/reprise/eventlog/logtest"
 	"github.com/reprise-run/reprise/session"
 )
 
-// Whatever the order in which acknowledgements come, and whenever the follower looks, a tail
-// gives each record once and in order.
+// Whatever the order in which acknowledgements come, and whenever the follower is there, it gets
+// each record once and in order.
 func TestTailOrders(t *testing.T) {
 	const n = 5
 	var permute func(left, order []uint64)
@@ -23,43 +25,71 @@ func TestTailOrders(t *testing.T) {
 			}
 			return
 		}
-		for looks := range 1 << n { // after which records the follower looks
-			tail := newTail()
-			var taken []session.Record
+		for turns := range 1 << n { // after which records it comes, or goes
+			tail, there := newTail(), false
+			var got []uint64
+			turn := func() {
+				if there = !there; there {
+					tail.follow(uint64(len(got))+1, func(r session.Record) error { got = append(got, r.Seq); return nil })
+				} else {
+					tail.stop()
+				}
+			}
 			for i, seq := range order {
 				tail.add(session.Record{Seq: seq})
-				if looks&(1<<i) != 0 {
-					taken = tail.take(taken, uint64(len(taken))+1)
+				if turns&(1<<i) != 0 {
+					turn()
 				}
 			}
-			taken = tail.take(taken, uint64(len(taken))+1)
-			for i, r := range taken {
-				if r.Seq != uint64(i+1) {
-					t.Fatalf("order %v, looks %b: took %v", order, looks, taken)
-				}
+			if !there {
+				turn()
 			}
-			if len(taken) != n || tail.bytes != 0 {
-				t.Fatalf("order %v, looks %b: took %d, %d bytes left", order, looks, len(taken), tail.bytes)
+			if !slices.Equal(got, []uint64{1, 2, 3, 4, 5}) || tail.bytes != 0 {
+				t.Fatalf("order %v, turns %b: got %v, %d bytes left", order, turns, got, tail.bytes)
 			}
 		}
 	}
 	permute([]uint64{1, 2, 3, 4, 5}, nil)
 }
 
-// A tail wakes its follower for the record that is next, and for no other.
-func TestTailWakes(t *testing.T) {
+// Those who append together deliver one at a time, and none waits for another's delivery.
+func TestTailTogether(t *testing.T) {
+	const n, by = 4000, 8
 	tail := newTail()
-	tail.take(nil, 7)
-	for _, c := range []struct {
-		seq  uint64
-		want bool
-	}{{8, false}, {6, false}, {7, true}, {9, false}} {
-		tail.add(session.Record{Seq: c.seq})
-		if woken := len(tail.ready) > 0; woken != c.want {
-			t.Errorf("record %d: woken %v", c.seq, woken)
-		} else if woken {
-			<-tail.ready
+	last, inside := uint64(0), atomic.Bool{}
+	all := make(chan struct{})
+	tail.follow(1, func(r session.Record) error {
+		if !inside.CompareAndSwap(false, true) || r.Seq != last+1 {
+			t.Errorf("record %d after %d, or beside it", r.Seq, last)
 		}
+		if last = r.Seq; last == n {
+			close(all)
+		}
+		inside.Store(false)
+		return nil
+	})
+	var seq atomic.Uint64
+	for range by {
+		go func() {
+			for i := seq.Add(1); i <= n; i = seq.Add(1) {
+				tail.add(session.Record{Seq: i})
+			}
+		}()
+	}
+	<-all
+	tail.stop()
+}
+
+// What f refuses ends the delivery.
+func TestTailFails(t *testing.T) {
+	tail, refused := newTail(), errors.New("refused")
+	calls := 0
+	tail.follow(7, func(session.Record) error { calls++; return refused })
+	for _, seq := range []uint64{8, 6, 7, 9} {
+		tail.add(session.Record{Seq: seq})
+	}
+	if err := <-tail.failed; err != refused || calls != 1 {
+		t.Errorf("%v after %d calls", err, calls)
 	}
 }
 
@@ -73,16 +103,14 @@ func TestTailIsBounded(t *testing.T) {
 		},
 		"bytes": func(tail *tail) { tail.add(session.Record{Seq: 1, Data: make([]byte, tailBytes+1)}) },
 	} {
-		tail := newTail()
+		tail, got := newTail(), []uint64(nil)
 		fill(tail)
-		if got := tail.take(nil, 1); len(got) > 0 {
-			t.Errorf("%s: took %d", what, len(got))
-		}
+		tail.follow(1, func(r session.Record) error { got = append(got, r.Seq); return nil })
 		tail.add(session.Record{Seq: 1})
 		tail.open()
-		tail.add(session.Record{Seq: 2})
-		if got := tail.take(nil, 2); len(got) != 1 {
-			t.Errorf("%s: took %d after it was opened again", what, len(got))
+		tail.add(session.Record{Seq: 1})
+		if !slices.Equal(got, []uint64{1}) {
+			t.Errorf("%s: got %v", what, got)
 		}
 	}
 }
@@ -163,12 +191,11 @@ func TestTailAndPurge(t *testing.T) {
 	j, c, _ := aloneJournal(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	seen, release := make(chan string, 10), make(chan struct{})
+	seen := make(chan string, 10)
 	followed := make(chan error, 1)
 	go func() {
 		followed <- j.Follow(ctx, func(r session.Record) error {
 			seen <- fmt.Sprintf("%s %s", r.Run, r.Data)
-			<-release
 			return nil
 		}, func() {})
 	}()
@@ -177,13 +204,15 @@ func TestTailAndPurge(t *testing.T) {
 	if got := <-seen; got != "run_a 1" {
 		t.Fatal(got)
 	}
-	c.filter(nil, lose(1, isAck)) // the acknowledgement alone: the tail will not have it
+	// The acknowledgement is lost, so the tail will not have it, and the follower's look at the log
+	// until it is gone.
+	c.filter(func(line, _ string) bool { return !strings.Contains(line, "STREAM.INFO") }, lose(1, isAck))
 	logtest.Append(t, b, "1")
 	if err := j.Purge(t.Context(), "ses_a", "run_b"); err != nil {
 		t.Fatal(err)
 	}
 	logtest.Append(t, a, "2")
-	close(release)
+	c.filter(nil, nil)
 	if got := <-seen; got != "run_a 2" {
 		t.Fatal(got)
 	}

@@ -104,7 +104,7 @@ func newHub(incarnation string) *hub {
 	return &hub{incarnation: incarnation, live: map[RunID]*liveRun{}, held: map[ID]*Progress{}, subs: map[ID]map[*subscriber]struct{}{}, leases: map[ID]map[string]time.Time{}}
 }
 
-// record takes the log's next record in. It is called by one goroutine.
+// record takes the log's next record in.
 func (h *hub) record(r Record) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()

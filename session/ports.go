@@ -222,8 +222,8 @@ type Log interface {
 	Publish(ctx context.Context, session ID, id string, data []byte) error
 	// Output reads what a run has in the log so far, in order, markers left out.
 	Output(ctx context.Context, session ID, run RunID) iter.Seq2[Record, error]
-	// Follow calls f for every record from the log's oldest on, in order, from one
-	// goroutine, until ctx is done or f fails. caughtUp is called once, when everything that
+	// Follow calls f for every record from the log's oldest on, in order and one at a time, until
+	// ctx is done or f fails. An append may wait for f, so f waits for nothing. caughtUp is called once, when everything that
 	// was in the log at the call has been delivered.
 	Follow(ctx context.Context, f func(Record) error, caughtUp func()) error
 	// Incarnation changes with every unclean start and every new log.
