@@ -88,14 +88,14 @@ func (x *execution) Seal(ctx context.Context, scope llm.Scope, attempt string, s
 // Check implements replay.Ledger.
 func (x *execution) Check(ctx context.Context, scope llm.Scope) error {
 	return x.m.store.View(ctx, func(tx ReadTx) error {
-		r, err := tx.Run(x.run.ID)
+		c, err := tx.Claimed(x.run.ID)
 		switch {
 		case err != nil:
 			return err
-		case r.State != Running || r.Generation != scope.Generation:
-			return fmt.Errorf("run %s is %s, generation %d: %w", r.ID, r.State, r.Generation, replay.ErrStale)
-		case r.CancelRequested:
-			return fmt.Errorf("run %s was asked to stop: %w", r.ID, replay.ErrStale)
+		case c.State != Running || c.Generation != scope.Generation:
+			return fmt.Errorf("run %s is %s, generation %d: %w", x.run.ID, c.State, c.Generation, replay.ErrStale)
+		case c.CancelRequested:
+			return fmt.Errorf("run %s was asked to stop: %w", x.run.ID, replay.ErrStale)
 		}
 		return nil
 	})
@@ -112,12 +112,12 @@ func (x *execution) Evidence(ctx context.Context, scope llm.Scope, attempt strin
 		if err != nil {
 			return err
 		}
-		r, err := tx.Run(a.RunID)
+		c, err := tx.Claimed(a.RunID)
 		if err != nil {
 			return err
 		}
 		e = a.Evidence
-		if r.Generation != e.Scope.Generation {
+		if c.Generation != e.Scope.Generation {
 			e.State = replay.StateStale
 		}
 		return nil
@@ -140,7 +140,7 @@ func (x *execution) Chosen(c recovery.Choice) { x.choice = c }
 // has lost the run decides nothing any more.
 func (x *execution) Decided(ctx context.Context, attempt string, f *failure.Failure, d recovery.Decision) error {
 	return stale(x.m.update(ctx, Soft, func(tx Tx) error {
-		if run, err := tx.Run(x.run.ID); err != nil || run.Generation != x.run.Generation {
+		if c, err := tx.Claimed(x.run.ID); err != nil || c.Generation != x.run.Generation {
 			return cmp.Or(err, ErrLost)
 		}
 		if err := tx.PutDecision(AttemptID(attempt), f, d); err != nil {

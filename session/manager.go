@@ -2,7 +2,6 @@ package session
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -228,7 +227,10 @@ func (m *Manager) update(ctx context.Context, d Durability, f func(tx Tx) error)
 	var t *telling
 	err := m.store.Update(ctx, d, func(tx Tx) error {
 		t = &telling{Tx: tx}
-		return f(t)
+		if err := f(t); err != nil {
+			return err
+		}
+		return t.tell()
 	})
 	if err != nil {
 		return err
@@ -240,30 +242,18 @@ func (m *Manager) update(ctx context.Context, d Durability, f func(tx Tx) error)
 	return nil
 }
 
-// emit puts lifecycle events of a session into the outbox, each under a new revision. What the
-// session has become is told last.
+// emit tells lifecycle events of a session, when its transaction has done everything else. They
+// are encoded then, so what they point to stays as it is.
 func emit(tx Tx, id ID, events ...Event) error {
-	now := At(time.Now())
-	revision, err := tx.Touch(id, len(events), now)
-	if err != nil {
-		return fmt.Errorf("raise the revision: %w", err)
+	t, ok := tx.(*telling)
+	if !ok {
+		return errors.New("an event is told in a transaction of Manager.update alone")
 	}
-	rows := make([][]byte, len(events))
-	for i, e := range events {
-		e.SessionID, e.Revision, e.At = id, revision-int64(len(events)-1-i), now
-		if e.Type == EventSession {
-			s, err := tx.Session(id)
-			if err != nil {
-				return fmt.Errorf("read the session: %w", err)
-			}
-			e.Session = &s
-		}
-		if rows[i], err = json.Marshal(e); err != nil {
-			return fmt.Errorf("encode the event: %w", err)
-		}
-		remember(tx, e)
+	for _, e := range events {
+		e.SessionID = id
+		t.waiting = append(t.waiting, e)
 	}
-	return tx.AppendOutbox(id, rows...)
+	return nil
 }
 
 // emitRun tells of a run and of what it makes of its session.

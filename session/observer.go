@@ -2,6 +2,8 @@ package session
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"runtime/debug"
 	"time"
 
@@ -43,17 +45,59 @@ func (m *Manager) tell(f func(o Observer)) {
 	f(m.cfg.Observer)
 }
 
-// telling is a transaction that remembers which events it emits.
+// telling is a transaction that collects the events which it emits.
 type telling struct {
 	Tx
-	events []Event
+	waiting []Event
+	events  []Event // that are in the outbox
 }
 
-// remember keeps an event for the observer, until the transaction is stored.
-func remember(tx Tx, e Event) {
-	if t, ok := tx.(*telling); ok {
-		t.events = append(t.events, e)
+// tell puts the events that wait into the outbox, session by session, each under a new revision.
+// What a session has become is told once, and last.
+func (t *telling) tell() error {
+	now := At(time.Now())
+	for len(t.waiting) > 0 {
+		id := t.waiting[0].SessionID
+		var events, others []Event
+		changed := false
+		for _, e := range t.waiting {
+			switch {
+			case e.SessionID != id:
+				others = append(others, e)
+			case e.Type == EventSession:
+				changed = true
+			default:
+				events = append(events, e)
+			}
+		}
+		if changed {
+			events = append(events, Event{Type: EventSession, SessionID: id})
+		}
+		revision, err := t.Touch(id, len(events), now)
+		if err != nil {
+			return fmt.Errorf("raise the revision: %w", err)
+		}
+		if changed {
+			s, err := t.Session(id)
+			if err != nil {
+				return fmt.Errorf("read the session: %w", err)
+			}
+			events[len(events)-1].Session = &s
+		}
+		rows := make([][]byte, len(events))
+		for i := range events {
+			e := &events[i]
+			e.Revision, e.At = revision-int64(len(events)-1-i), now
+			if rows[i], err = json.Marshal(e); err != nil {
+				return fmt.Errorf("encode the event: %w", err)
+			}
+		}
+		if err := t.AppendOutbox(id, rows...); err != nil {
+			return err
+		}
+		t.events, t.waiting = append(t.events, events...), others
 	}
+	return nil
 }
 
 // Standing is what there is at one moment.

@@ -66,6 +66,8 @@ type ReadTx interface {
 	Pending(id ID) ([]Pending, error)
 
 	Run(id RunID) (Run, error)
+	// Claimed reads of a run what its owner must ask again and again.
+	Claimed(id RunID) (Claimed, error)
 	// LastRun is the session's newest run.
 	LastRun(id ID) (Run, error)
 	// Runs lists a session's runs, oldest first.

@@ -107,6 +107,7 @@ func (m *Manager) Post(ctx context.Context, q Act, id ID, parts []llm.Part, to R
 			MessageID: NewID[MessageID]("msg_", now), RunID: NewID[RunID]("run_", now),
 			SessionID: id, Parts: parts, Actor: q.Actor, CreatedAt: At(now), Routing: to,
 		}
+		was := s
 		if s.Title == "" {
 			s.Title = title(parts)
 		}
@@ -119,8 +120,10 @@ func (m *Manager) Post(ctx context.Context, q Act, id ID, parts []llm.Part, to R
 			return Receipt{}, err
 		}
 		s.Paused = next.Paused
-		if err := tx.PutSession(s); err != nil {
-			return Receipt{}, err
+		if s.Title != was.Title || s.Paused != was.Paused {
+			if err := tx.PutSession(s); err != nil {
+				return Receipt{}, err
+			}
 		}
 		r := Receipt{MessageID: p.MessageID, RunID: p.RunID, State: "pending"}
 		if do&DoQueuePend != 0 {

@@ -70,6 +70,9 @@ func (m *Manager) CreateSession(ctx context.Context, actor string, n NewSession)
 		if err := emit(tx, s.ID, Event{Type: EventSession}); err != nil {
 			return err
 		}
+		if err := tx.(*telling).tell(); err != nil { // what is returned has the revision
+			return err
+		}
 		var err error
 		s, err = tx.Session(s.ID)
 		return err
@@ -185,6 +188,9 @@ func (m *Manager) PatchSession(ctx context.Context, actor string, id ID, p Sessi
 			return err
 		}
 		if err := emit(tx, id, Event{Type: EventSession}); err != nil {
+			return err
+		}
+		if err := tx.(*telling).tell(); err != nil { // what is returned has the revision
 			return err
 		}
 		s, err = tx.Session(id)

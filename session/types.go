@@ -412,3 +412,10 @@ func NewID[T ~string](prefix string, now time.Time) T {
 	rand.Read(b[6:])
 	return T(prefix + encoding.EncodeToString(b[:]))
 }
+
+// Claimed is what decides whether a run's owner may go on.
+type Claimed struct {
+	State           RunState
+	Generation      int64
+	CancelRequested bool
+}

@@ -25,6 +25,12 @@ func (r *reader) Run(id session.RunID) (session.Run, error) {
 	return one(r, runFields, `SELECT `+runColumns+` FROM runs WHERE id = $1`, id)
 }
 
+func (r *reader) Claimed(id session.RunID) (session.Claimed, error) {
+	return one(r, func(c *session.Claimed) []any {
+		return []any{word[session.RunState]{&c.State, runStates}, &c.Generation, &c.CancelRequested}
+	}, `SELECT state, generation, cancel_requested FROM runs WHERE id = $1`, id)
+}
+
 func (r *reader) LastRun(id session.ID) (session.Run, error) {
 	return one(r, runFields, lastRun, id)
 }

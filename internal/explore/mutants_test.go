@@ -36,7 +36,7 @@ var mutants = []mutant{
 	{"a cancel keeps what was held", "held answer", Held, []edit{{"recovery/do.go",
 		"			end = broken.Cut\n", "			end = broken.Keep\n"}}},
 	{"a stale generation may send", "second node", Fence, []edit{{"session/ledger.go",
-		"case r.State != Running || r.Generation != scope.Generation:", "case r.State != Running:"}}},
+		"case c.State != Running || c.Generation != scope.Generation:", "case c.State != Running:"}}},
 	{"a tool starts although its run was cancelled", "tool", CancelWins, []edit{{"session/journal.go",
 		"		if run.CancelRequested {\n			return ErrLost\n		}\n		if err := tx.InsertToolCall", "		if err := tx.InsertToolCall"}}},
 	{"the stored result of a tool is not used", "two tools, then a failure", GoesOn, []edit{{"session/journal.go",
@@ -51,7 +51,7 @@ var mutants = []mutant{
 	{"what was decided is forgotten in a crash", "failure that stays", Decided, []edit{{"session/execute.go",
 		"	if x.run.Claims > 1 {\n		if err := x.heed(", "	if false {\n		if err := x.heed("}}},
 	{"a stale owner decides", "second node, schedule", Fence, []edit{{"session/ledger.go",
-		"err != nil || run.Generation != x.run.Generation {", "err != nil || run.ID == \"\" {"}}},
+		"err != nil || c.Generation != x.run.Generation {", "err != nil || c.State == \"\" {"}}},
 	{"requests of earlier claims are not counted", "bound", Bound, []edit{{"session/execute.go",
 		"x.run.Requests,", "0,"}}},
 	{"the output is judged before the fence", "second node", Fence, []edit{

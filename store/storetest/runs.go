@@ -80,6 +80,10 @@ func putRun(w *world) {
 		_, err := tx.Run("run_none")
 		return err
 	}), session.ErrNotFound)
+	w.is(w.s.View(w.Context(), func(tx session.ReadTx) error {
+		_, err := tx.Claimed("run_none")
+		return err
+	}), session.ErrNotFound)
 }
 
 func terminalOnce(w *world) {

@@ -202,9 +202,18 @@ func (w *world) move(r session.Run, to session.RunState) session.Run {
 	return r
 }
 
+// run reads a run, and checks that what its owner asks for says the same.
 func (w *world) run(id session.RunID) session.Run {
 	w.Helper()
-	return read(w, func(tx session.ReadTx) (session.Run, error) { return tx.Run(id) })
+	return read(w, func(tx session.ReadTx) (session.Run, error) {
+		r, err := tx.Run(id)
+		if err != nil {
+			return r, err
+		}
+		c, err := tx.Claimed(id)
+		w.same("claimed", c, session.Claimed{State: r.State, Generation: r.Generation, CancelRequested: r.CancelRequested})
+		return r, err
+	})
 }
 
 // message stores a message and returns it with its position.
