@@ -48,7 +48,8 @@ type Part struct {
 	Content []Part `json:"content,omitempty"`
 	// IsError marks the result of a tool call that failed.
 	IsError bool `json:"is_error,omitempty"`
-	// MediaType and Data hold an image inline; URL points to one.
+	// MediaType and Data hold an image inline; URL points to one. A text part with a media type is
+	// the text of such a file: "text/x-diff" a unified diff.
 	MediaType string `json:"media_type,omitempty"`
 	Data      []byte `json:"data,omitempty"`
 	URL       string `json:"url,omitempty"`

@@ -84,7 +84,31 @@ func shownPart(part *llm.Part) string {
 	case llm.PartToolCall:
 		return "[" + part.Name + " " + part.Arguments + "]"
 	case llm.PartToolResult:
-		return "[" + part.Name + ": " + textOf(part.Content) + "]"
+		return shownResult(part)
 	}
 	return "[" + string(part.Kind) + "]"
+}
+
+// shownResult is a tool's result: each of its parts from a new line on, where there are several.
+func shownResult(part *llm.Part) string {
+	head := part.Name
+	if part.IsError {
+		head += " (error)"
+	}
+	var said []string
+	for i := range part.Content {
+		switch c := &part.Content[i]; c.Kind {
+		case llm.PartText:
+			said = append(said, strings.TrimSuffix(c.Text, "\n"))
+		default:
+			said = append(said, "["+strings.TrimSpace(string(c.Kind)+" "+c.MediaType)+"]")
+		}
+	}
+	text := strings.Join(said, "\n")
+	if strings.Contains(text, "\n") {
+		text = "\n" + text + "\n"
+	} else {
+		text = " " + text
+	}
+	return "[" + head + ":" + text + "]"
 }

@@ -36,6 +36,7 @@ var table = map[string]string{
 	"provider/rehearsal": "",
 
 	"agent":            "failure llm llm/replay recovery",
+	"agent/workspace":  "agent llm",
 	"session":          "agent failure llm llm/replay recovery",
 	"store":            "failure llm llm/replay recovery session",
 	"store/sqlite":     "session store",
@@ -48,7 +49,7 @@ var table = map[string]string{
 	"internal/httpapi":   "failure llm llm/replay session wire/sse",
 	"internal/client":    "internal/httpapi llm session wire/sse",
 	"internal/telemetry": "agent llm llm/replay recovery session",
-	"internal/server": "agent catalogue eventlog failure internal/client internal/httpapi internal/telemetry llm llm/replay provider provider/rehearsal " +
+	"internal/server": "agent agent/workspace catalogue eventlog failure internal/client internal/httpapi internal/telemetry llm llm/replay provider provider/rehearsal " +
 		"recovery session store/sqlite web wire wire/chat wire/gemini wire/messages wire/responses",
 	"bench":       "",
 	"cmd/reprise": "failure internal/client internal/server llm llm/replay provider/rehearsal recovery session",
@@ -56,6 +57,7 @@ var table = map[string]string{
 
 // owners says which package imports a library of others, tests aside.
 var owners = map[string]string{
+	"github.com/aymanbagabas/go-udiff":                                "agent/workspace",
 	"github.com/danielgtaylor/huma/v2":                                "internal/httpapi",
 	"github.com/nats-io/nats-server/v2":                               "eventlog",
 	"github.com/nats-io/nats.go":                                      "eventlog",

@@ -3,9 +3,11 @@ package server
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"net"
 	"net/url"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -151,7 +153,7 @@ type Spend struct {
 
 // Tools configures what models may ask for.
 type Tools struct {
-	Workspace string         `yaml:"workspace"`
+	Workspace string         `yaml:"workspace"` // a folder
 	MCP       map[string]any `yaml:"mcp"`
 }
 
@@ -423,11 +425,44 @@ func (c *Config) validate() error {
 			bad("telemetry.traces", "want http://host:port or https://host:port")
 		}
 	}
+	if err := c.checkWorkspace(); err != nil {
+		bad("tools.workspace", "%s", err)
+	}
 	unavailable("database", c.Database != "", "a database other than the SQLite file is")
 	unavailable("events", c.Events != "", "an event log outside of the process is")
-	unavailable("tools.workspace", c.Tools.Workspace != "", "a workspace for tools is")
 	unavailable("tools.mcp", len(c.Tools.MCP) > 0, "a tool server is")
 	return errors.Join(errs...)
+}
+
+// checkWorkspace finds what is wrong with the folder that tools work in.
+func (c *Config) checkWorkspace() error {
+	if c.Tools.Workspace == "" {
+		return nil
+	}
+	dir, err := filepath.EvalSymlinks(c.Tools.Workspace)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("there is no folder %s: make it, or name another", c.Tools.Workspace)
+	case err != nil:
+		return err
+	}
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return fmt.Errorf("%s is not a folder", c.Tools.Workspace)
+	}
+	data := c.Data
+	if there, err := filepath.EvalSymlinks(data); err == nil { // else it is not there yet
+		data = there
+	}
+	if within(dir, data) || within(data, dir) {
+		return fmt.Errorf("%s and the data folder %s must not be one in the other: models would read every session, and the token of this user", c.Tools.Workspace, c.Data)
+	}
+	return nil
+}
+
+// within reports whether a path is a folder, or lies in it.
+func within(folder, path string) bool {
+	rel, err := filepath.Rel(folder, path)
+	return err == nil && filepath.IsLocal(rel)
 }
 
 func loopback(host string) bool {
@@ -458,7 +493,7 @@ func (c *Config) hosts() []string {
 // absolute makes the folders and files of the configuration independent of the current
 // folder. A leading ~ is the home folder.
 func (c *Config) absolute(home string) error {
-	for _, p := range []*string{&c.Data, &c.Auth.TokensFile, &c.Rehearsal.Scripts} {
+	for _, p := range []*string{&c.Data, &c.Auth.TokensFile, &c.Tools.Workspace, &c.Rehearsal.Scripts} {
 		if *p == "" {
 			continue
 		}

@@ -22,6 +22,15 @@ func ParseEnv(environ []string) Env {
 	return env
 }
 
+// environ is the environment as os.Environ has it.
+func (e Env) environ() []string {
+	list := make([]string, 0, len(e))
+	for name, value := range e {
+		list = append(list, name+"="+value)
+	}
+	return list
+}
+
 // checkReference says whether s names a secret. A secret itself is refused without showing it.
 func checkReference(s string) error {
 	for _, kind := range []string{"env:", "file:"} {

@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"github.com/reprise-run/reprise/agent"
+	"github.com/reprise-run/reprise/agent/workspace"
 	"github.com/reprise-run/reprise/eventlog"
 	"github.com/reprise-run/reprise/internal/httpapi"
 	"github.com/reprise-run/reprise/internal/telemetry"
@@ -72,7 +73,8 @@ type Server struct {
 	api       *httpapi.Handler
 	lock      *lock
 	telemetry *telemetry.Telemetry
-	parts     []part // in the order of their start
+	workspace *workspace.Workspace // nil: there is none
+	parts     []part               // in the order of their start
 }
 
 // part is something that was started and must be stopped.
@@ -126,6 +128,13 @@ func Open(ctx context.Context, cfg Config, o Options) (s *Server, err error) {
 		return s, err
 	}
 	s.started("event log", events.Close)
+
+	if dir := cfg.Tools.Workspace; dir != "" {
+		if s.workspace, err = workspace.Open(dir, cfg.env.environ()); err != nil {
+			return s, err
+		}
+		s.started("workspace", s.workspace.Close)
+	}
 
 	s.sessions, err = session.New(ctx, store, s.telemetry.EventLog(events), s.models, session.Config{
 		Version:        o.Version,
@@ -346,5 +355,9 @@ func ensureDir(dir string) error {
 
 // tools are what a session's models may ask for.
 func (s *Server) tools(context.Context, session.Settings) []agent.Tool {
-	return []agent.Tool{agent.Clock{}}
+	tools := []agent.Tool{agent.Clock{}}
+	if s.workspace != nil {
+		tools = append(tools, s.workspace.Tools()...)
+	}
+	return tools
 }
