@@ -8,7 +8,8 @@ type EventKind uint8
 const (
 	// EventStart: the response exists. ID is the response's id, Name the model that answers.
 	EventStart EventKind = iota + 1
-	// EventPing: the provider lives. Also every event we need not understand.
+	// EventPing: the provider lives. Also every event we need not understand. With Stop, it says
+	// why the answer is about to end: its reader may take it for whole from there.
 	EventPing
 	// EventPartStart and EventPartEnd bound a part of text or thinking, where the dialect
 	// says so.
@@ -83,8 +84,9 @@ type Event struct {
 	Usage *Usage     `json:"usage,omitempty"`
 	// Raw is the frame that the event came from, as it came, without the blank line that
 	// ends it. It is set on the first of a frame's events, and valid until the stream's next
-	// call.
-	Raw []byte `json:"-"`
+	// call that does not return another of them. More says that there is one.
+	Raw  []byte `json:"-"`
+	More bool   `json:"-"`
 }
 
 // Observability is what an event means to somebody who watches.

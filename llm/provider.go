@@ -55,8 +55,9 @@ type Patient interface {
 type Stream interface {
 	// Next blocks for the next event. After the event with Kind Done it returns io.EOF. Any
 	// other end is an error: a stream that stops without its dialect's terminal event never
-	// ends in io.EOF. Event.Raw is valid until the next call. The stream ends, with the
-	// context's cause, as soon as the context given to Provider.Stream is done.
+	// ends in io.EOF. Event.Raw is valid until the next call behind its frame's last event. The
+	// stream ends, with the context's cause, as soon as the context given to Provider.Stream is
+	// done.
 	Next() (Event, error)
 	// Ready reports whether Next would return without waiting for the provider. It may be wrong
 	// in saying that it would not.

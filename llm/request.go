@@ -30,8 +30,16 @@ type Request struct {
 
 	// Raw is a whole request body in the provider's own dialect. Where it is set, the codec
 	// sends these bytes with nothing changed but the model's name and the stream switch, and
-	// everything above but Model and the two Provider fields is ignored.
+	// everything above but Model, MaxOutputTokens and the two Provider fields is ignored.
 	Raw []byte `json:"-"`
+	// Whole asks, with Raw, for the answer in one piece. It comes as one frame.
+	Whole bool `json:"-"`
+	// Header and Query go out with Raw. What the provider is configured to send wins.
+	Header map[string][]string `json:"-"`
+	Query  string              `json:"-"`
+	// Answered, with Raw, is told the header fields of an answer that has begun well, before its
+	// first event is read.
+	Answered func(header map[string][]string) `json:"-"`
 }
 
 // Tool is a function that the model may ask us to run.

@@ -61,16 +61,20 @@ func (s *stream) refused() *failure.Failure {
 	return s.stamp(failure.FromResponse(s.facts, s.response.StatusCode, s.response.Header, body))
 }
 
-// mismatch is an answer of 2xx that is no event stream: an error object if it is one, else
+// mismatch is an answer of 2xx that is not what was asked for: an error object if it is one, else
 // another protocol, which no repetition makes right.
 func (s *stream) mismatch(body []byte) *failure.Failure {
 	f := failure.FromResponse(s.facts, s.response.StatusCode, s.response.Header, body)
 	if f.Class != failure.Unknown && !answers(body) {
 		return f
 	}
-	f.Class, f.Retryable, f.Rule, f.Source = failure.InvalidRequest, false, "protocol_mismatch", "no event stream where one was asked for"
+	want := "an event stream"
+	if s.piece {
+		want = "a JSON object"
+	}
+	f.Class, f.Retryable, f.Rule, f.Source = failure.InvalidRequest, false, "protocol_mismatch", "not "+want+" where one was asked for"
 	f.NotBefore, f.Hint = time.Time{}, ""
-	f.Message = fmt.Sprintf("The provider answered with %q in place of an event stream.", s.response.Header.Get("Content-Type"))
+	f.Message = fmt.Sprintf("The provider answered with %q in place of %s.", s.response.Header.Get("Content-Type"), want)
 	return f
 }
 

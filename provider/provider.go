@@ -8,7 +8,7 @@
 // only behind its dialect's terminal event. A done context closes the connection at once.
 //
 // It refuses to retry, to wait, to know why a request is made, or to read an answer that is
-// no event stream.
+// no event stream where one was asked for.
 package provider
 
 import (
@@ -156,15 +156,29 @@ func newTransport(c *Config) *http.Transport {
 }
 
 // newRequest makes the one request of a call.
-func (p *Provider) newRequest(ctx context.Context, model string, t *transfer) (*http.Request, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.config.BaseURL+p.config.Codec.Path(model), t)
+func (p *Provider) newRequest(ctx context.Context, call *llm.Request, t *transfer) (*http.Request, error) {
+	address := p.config.BaseURL + p.config.Codec.Path(call)
+	if call.Query != "" {
+		sep := "?"
+		if strings.Contains(address, sep) {
+			sep = "&"
+		}
+		address += sep + call.Query
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, t)
 	if err != nil {
 		return nil, err
 	}
 	req.ContentLength = int64(len(t.data))
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "text/event-stream")
+	if call.Whole {
+		req.Header.Set("Accept", "application/json")
+	}
 	req.Header.Set("User-Agent", "reprise")
+	for k, v := range call.Header {
+		req.Header[http.CanonicalHeaderKey(k)] = v
+	}
 	p.config.Codec.Authorize(req.Header, p.config.Key)
 	for k, v := range p.config.Header {
 		req.Header[http.CanonicalHeaderKey(k)] = v

@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -38,9 +39,15 @@ func (p *Provider) Stream(ctx context.Context, permit llm.Permit, req *llm.Reque
 	s.ctx, s.cancel = context.WithCancelCause(ctx)
 	s.transfer = &transfer{data: body, ask: func() error { return permit.Check(s.ctx) }}
 	s.watch = watch{limits: p.config.Timeouts, expire: func(e expired) { s.cancel(e) }}
-	if err := s.open(p); err != nil {
+	if s.raw, s.piece = req.Raw != nil, req.Whole; s.piece { // nothing is heard before all is there
+		s.watch.limits.FirstEvent, s.watch.limits.Idle = 0, 0
+	}
+	if err := s.open(p, req); err != nil {
 		s.release()
 		return nil, err
+	}
+	if req.Answered != nil {
+		req.Answered(s.response.Header)
 	}
 	s.frames, s.decoder = sse.NewReader(s.response.Body), p.config.Codec.NewDecoder()
 	return s, nil
@@ -63,6 +70,8 @@ type stream struct {
 
 	frames  *sse.Reader
 	decoder wire.Decoder
+	raw     bool        // the request came as bytes, and the answer goes on as bytes
+	piece   bool        // the answer comes in one
 	events  []llm.Event // of the last frame
 	next    int         // of them
 	whole   bool        // the terminal event has come
@@ -78,13 +87,13 @@ type expired struct {
 
 func (e expired) Error() string { return e.kind + " after " + e.after.String() }
 
-// open sends the request and waits for the headers of an event stream.
-func (s *stream) open(p *Provider) error {
+// open sends the request and waits for the headers of the answer.
+func (s *stream) open(p *Provider, call *llm.Request) error {
 	trace := &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) {
 		s.watch.connect()
 		guard(i.Conn, s.transfer.permit)
 	}}
-	req, err := p.newRequest(httptrace.WithClientTrace(s.ctx, trace), s.facts.Model, s.transfer)
+	req, err := p.newRequest(httptrace.WithClientTrace(s.ctx, trace), call, s.transfer)
 	if err != nil {
 		return s.local("request", "The request cannot be made: "+err.Error())
 	}
@@ -104,8 +113,8 @@ func (s *stream) open(p *Provider) error {
 	}
 	s.facts.Phase = failure.PhaseStream
 	// Some servers label their streams wrongly or not at all; these two are certainly none.
-	switch kind, _, _ := mime.ParseMediaType(s.response.Header.Get("Content-Type")); kind {
-	case "application/json", "text/html":
+	kind, _, _ := mime.ParseMediaType(s.response.Header.Get("Content-Type"))
+	if kind == "text/html" || kind == "application/json" && !s.piece {
 		return s.refused()
 	}
 	return nil
@@ -143,6 +152,10 @@ func (s *stream) deliver(e llm.Event) (llm.Event, error) {
 		return e, s.err
 	case llm.EventDone:
 		s.whole = true
+		if s.raw { // whoever gets the bytes reads the reason
+			s.end(io.EOF)
+			return e, nil
+		}
 		if f := failure.FromStop(s.facts, e.Stop); f != nil {
 			s.end(s.stamp(f))
 			return e, s.err
@@ -157,6 +170,9 @@ func (s *stream) end(err error) { s.err, s.events, s.next = err, nil, 0 }
 
 // read waits for one frame and decodes it.
 func (s *stream) read() error {
+	if s.piece {
+		return s.readWhole()
+	}
 	s.watch.resume()
 	frame, err := s.frames.Next()
 	s.watch.pause()
@@ -195,6 +211,41 @@ func (s *stream) read() error {
 		}
 	}
 	s.watch.progress(frame.Data != nil, content, sound)
+	return nil
+}
+
+// readWhole waits for the whole answer and decodes it as one frame. White space before it is
+// how some servers keep the connection alive.
+func (s *stream) readWhole() error {
+	s.watch.resume()
+	body, err := io.ReadAll(io.LimitReader(s.response.Body, sse.MaxFrame+1))
+	s.watch.pause()
+	body = bytes.TrimSpace(body)
+	switch {
+	case s.ctx.Err() != nil:
+		return s.broken(s.ctx.Err())
+	case err != nil:
+		return s.broken(err)
+	case len(body) > sse.MaxFrame:
+		return s.local("frame_too_large", "The answer is larger than 16 MiB.")
+	case len(body) == 0:
+		return s.broken(io.ErrUnexpectedEOF)
+	case body[0] != '{':
+		return s.stamp(s.mismatch(body))
+	}
+	s.next = 0
+	if s.events, err = s.decoder.Decode(s.events[:0], sse.Frame{Raw: body}); err != nil {
+		return s.malformed(err)
+	}
+	for i := range s.events {
+		if k := s.events[i].Kind; k == llm.EventDone || k == llm.EventFailed {
+			return nil
+		}
+	}
+	s.events[len(s.events)-1].More = true
+	if s.events, err = s.decoder.End(s.events); err != nil {
+		return s.broken(err)
+	}
 	return nil
 }
 

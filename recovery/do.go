@@ -87,7 +87,7 @@ func Do(ctx context.Context, p Plan, g *replay.Gate, sink replay.Sink, req *llm.
 			continue
 		}
 		end := broken.Keep
-		if ctx.Err() != nil {
+		if ctx.Err() != nil || p.Terms.Raw { // bytes that were held cannot say that they are cut
 			end = broken.Cut
 		}
 		out, kerr := end(f.Class.String())

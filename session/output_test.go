@@ -28,6 +28,8 @@ func TestAppendOutput(t *testing.T) {
 			f.SetInt(-3)
 		case reflect.Pointer:
 			f.Set(reflect.New(f.Type().Elem()))
+		case reflect.Bool:
+			f.SetBool(true)
 		case reflect.Slice:
 			f.SetBytes([]byte("set"))
 		default:

@@ -19,12 +19,14 @@ import (
 type Codec interface {
 	// Dialect is the configuration's name: chat, responses, messages or gemini.
 	Dialect() string
-	// Path is the path of a model's streaming call below the base URL, query included.
-	Path(model string) string
-	// Authorize sets the headers by which the dialect carries a key and its version.
+	// Path is the path of a request's call below the base URL, query included.
+	Path(req *llm.Request) string
+	// Authorize sets the headers by which the dialect carries a key, and its version where
+	// none is set.
 	Authorize(h http.Header, key string)
-	// Encode writes the body of a streaming call. Request.Raw goes out unchanged but for the
-	// model's name and the stream switch. An error means that the dialect cannot express the
+	// Encode writes the body of a call, which streams unless Request.Whole says otherwise.
+	// Request.Raw goes out unchanged but for the model's name and, where it streams, the stream
+	// switch. An error means that the dialect cannot express the
 	// request, and says which field it is.
 	Encode(req *llm.Request) ([]byte, error)
 	// NewDecoder returns the state of one answer.
@@ -46,7 +48,8 @@ type Decoder interface {
 
 // Framed finishes what a decoder has made of one frame: n is how many events stood in dst
 // before it, what names the frame, err says how it broke. It keeps two promises of Decode for every dialect: a
-// frame gives at least one event, and the first carries the frame.
+// frame gives at least one event, and the first carries the frame; all but the last say that
+// there are more.
 func Framed(dst []llm.Event, n int, f sse.Frame, what string, err error) ([]llm.Event, error) {
 	if err != nil {
 		return dst[:n], fmt.Errorf("decode %s: %w", what, err)
@@ -55,5 +58,8 @@ func Framed(dst []llm.Event, n int, f sse.Frame, what string, err error) ([]llm.
 		dst = append(dst, llm.Event{Kind: llm.EventPing})
 	}
 	dst[n].Raw = f.Raw
+	for i := n; i < len(dst)-1; i++ {
+		dst[i].More = true
+	}
 	return dst, nil
 }

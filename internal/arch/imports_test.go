@@ -25,15 +25,17 @@ var table = map[string]string{
 	"wire/internal/history":  "llm",
 	"wire/internal/rawjson":  "",
 	"wire/internal/scan":     "",
-	"wire/internal/openai":   "llm wire/internal/rawjson",
+	"wire/internal/openai":   "llm wire/internal/rawjson wire/internal/scan",
 	"wire/internal/wiretest": "llm wire wire/sse",
 	"wire/chat":              "llm wire wire/internal/history wire/internal/openai wire/internal/scan wire/sse",
-	"wire/responses":         "llm wire wire/internal/history wire/internal/openai wire/internal/scan wire/sse",
+	"wire/responses":         "llm wire wire/internal/history wire/internal/openai wire/internal/rawjson wire/internal/scan wire/sse",
 	"wire/messages":          "llm wire wire/internal/history wire/internal/rawjson wire/internal/scan wire/sse",
 	"wire/gemini":            "llm wire wire/internal/history wire/internal/scan wire/sse",
 
 	"provider":           "failure llm wire wire/sse",
 	"provider/rehearsal": "",
+
+	"transport": "failure llm llm/replay provider recovery wire wire/chat wire/gemini wire/messages wire/responses",
 
 	"agent":            "failure llm llm/replay recovery",
 	"agent/workspace":  "agent llm",

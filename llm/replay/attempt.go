@@ -21,7 +21,10 @@ const batch = 32
 type Terms struct {
 	Hold Hold
 	// Raw keeps each event's wire bytes. Where deltas are merged, theirs are joined by the
-	// blank line that stood between the frames.
+	// blank line that stood between the frames. A frame is published whole or not at all; one
+	// that says why the answer is about to end is held until more content follows or the
+	// terminal event comes, so that a broken stream never looks whole. The output that is
+	// returned has no parts then: they are in the bytes.
 	Raw bool
 	// Progress is told, while something is held, how many characters are, and whether a tool
 	// call is among them. It is called by the goroutine of Run and must not block.
@@ -50,12 +53,14 @@ type Attempt struct {
 	sink      Sink
 	terms     Terms
 	staged    stage
-	content   int   // bytes of text and thinking staged
-	chars     int   // characters staged
-	received  int64 // bytes of output that came
-	firstPart int   // the part of the first content; -1: none yet
+	frame     []llm.Event // with Raw: the events of a frame that has not come to its end
+	content   int         // bytes of text and thinking staged
+	chars     int         // characters staged
+	received  int64       // bytes of output that came
+	firstPart int         // the part of the first content; -1: none yet
 	flowing   bool
 	calls     bool // a part of a tool call was seen: the rest is held to the end
+	closing   bool // with Raw: the last frame says why the answer is about to end
 
 	marks     Reasons // as the ledger has them, and what was published since
 	published Counts
@@ -186,7 +191,7 @@ func (a *Attempt) Run(sink Sink, t Terms) (llm.Output, *Broken) {
 			if e.Kind == llm.EventDone {
 				return a.done(&e)
 			}
-			if err := a.stage(&e); err != nil {
+			if err := a.take(&e); err != nil {
 				return a.broken(err)
 			}
 		}
@@ -242,7 +247,11 @@ func (a *Attempt) failed(err error) (llm.Output, *Broken) {
 // published with it.
 func (a *Attempt) done(e *llm.Event) (llm.Output, *Broken) {
 	a.heard.Add(e)
-	if err := a.staged.add(e); err != nil {
+	err := a.whole()
+	if err == nil {
+		err = a.staged.add(e)
+	}
+	if err != nil {
 		return a.broken(err)
 	}
 	if a.ctx.Err() != nil {
@@ -290,6 +299,47 @@ func (a *Attempt) broken(err error) (llm.Output, *Broken) {
 // cancelled.
 func (a *Attempt) afterwards() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(a.ctx), 10*time.Second)
+}
+
+// take takes in one event, and stages it as soon as its frame is whole where that counts.
+func (a *Attempt) take(e *llm.Event) error {
+	if !a.terms.Raw {
+		return a.stage(e)
+	}
+	a.frame = append(a.frame, *e)
+	if e.More {
+		return nil
+	}
+	return a.whole()
+}
+
+// whole stages the frame that has come. What holds one of its events holds all of them.
+func (a *Attempt) whole() error {
+	call, stop, content := false, false, false
+	for i := range a.frame {
+		e := &a.frame[i]
+		kind := e.Observability()
+		call = call || kind == llm.ToolCall
+		stop = stop || e.Kind == llm.EventPing && e.Stop != ""
+		content = content || kind != llm.Preamble
+	}
+	if content {
+		a.closing = false
+	}
+	if call && !a.calls || stop {
+		if err := a.flush(); err != nil {
+			return err
+		}
+		a.calls, a.closing = a.calls || call, a.closing || stop
+	}
+	for i := range a.frame {
+		if err := a.stage(&a.frame[i]); err != nil {
+			return err
+		}
+	}
+	clear(a.frame)
+	a.frame = a.frame[:0]
+	return nil
 }
 
 // stage takes one event in and decides what it means for the hold.
@@ -352,7 +402,7 @@ func (a *Attempt) hold(e *llm.Event, kind llm.Observability) {
 
 // flush publishes what is staged, where nothing holds it.
 func (a *Attempt) flush() error {
-	if !a.flowing || a.calls || len(a.staged.events) == 0 {
+	if !a.flowing || a.calls || a.closing || len(a.staged.events) == 0 {
 		return nil
 	}
 	if a.ctx.Err() != nil {
@@ -377,7 +427,9 @@ func (a *Attempt) publish(ctx context.Context) error {
 	}
 	for i := range a.staged.events {
 		e := &a.staged.events[i]
-		a.out.Add(e)
+		if !a.terms.Raw || e.Observability() != llm.Content && e.Observability() != llm.ToolCall {
+			a.out.Add(e)
+		}
 		a.published.add(e)
 	}
 	err := a.sink.Append(ctx, a.staged.events)

@@ -114,12 +114,12 @@ func (s *stage) merges(e *llm.Event) bool {
 	return false
 }
 
-// add stages one event, with a copy of its wire bytes where they are kept. Its size is checked before anything is
-// copied.
+// add stages one event, with a copy of its wire bytes where they are kept. Its size is checked
+// before anything is copied.
 func (s *stage) add(e *llm.Event) error {
 	size := len(e.Text) + len(e.ID) + len(e.Name)
 	if s.raw {
-		size += len(e.Raw)
+		size = len(e.Raw) // what the frame's events say is in it
 	}
 	merge := s.merges(e)
 	if s.bytes+size > MaxStagedBytes || !merge && len(s.events) >= MaxStagedEvents {
@@ -133,7 +133,10 @@ func (s *stage) add(e *llm.Event) error {
 		}
 		s.tail = append(s.tail, e.Text...)
 		if s.raw && len(e.Raw) > 0 {
-			last.Raw = append(append(last.Raw, "\n\n"...), e.Raw...)
+			if len(last.Raw) > 0 {
+				last.Raw = append(last.Raw, "\n\n"...)
+			}
+			last.Raw = append(last.Raw, e.Raw...)
 		}
 		return nil
 	}

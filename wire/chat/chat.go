@@ -18,6 +18,7 @@ package chat
 import (
 	"net/http"
 
+	"github.com/reprise-run/reprise/llm"
 	"github.com/reprise-run/reprise/wire"
 )
 
@@ -35,7 +36,7 @@ var _ wire.Codec = Codec{}
 func (Codec) Dialect() string { return "chat" }
 
 // Path is the same for every model.
-func (Codec) Path(string) string { return "/chat/completions" }
+func (Codec) Path(*llm.Request) string { return "/chat/completions" }
 
 // Authorize sets the bearer token, where there is a key: local servers need none.
 func (Codec) Authorize(h http.Header, key string) {

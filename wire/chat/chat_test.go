@@ -298,7 +298,7 @@ func TestNothingAfterTheEnd(t *testing.T) {
 			kinds = append(kinds, e.Kind.String())
 		}
 	}
-	if got, want := strings.Join(kinds, " "), "start part_start text part_end done ping ping ping"; got != want {
+	if got, want := strings.Join(kinds, " "), "start part_start text ping part_end done ping ping ping"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	if events, err := d.End(nil); len(events) > 0 || err != nil {

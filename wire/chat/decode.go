@@ -201,6 +201,7 @@ func (d *decoder) choice(dst []llm.Event, v []byte) ([]llm.Event, error) {
 	}
 	if said != "" && said != "null" { // DashScope writes the word
 		d.reason = said
+		dst = append(dst, llm.Event{Kind: llm.EventPing, Stop: d.stop()})
 	}
 	return usage(dst, counts)
 }

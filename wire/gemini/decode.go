@@ -92,6 +92,7 @@ func (d *decoder) chunk(dst []llm.Event, data []byte) ([]llm.Event, error) {
 		if string(name) == "blockReason" && scan.IsString(v) && string(v) != `"BLOCK_REASON_UNSPECIFIED"` {
 			dst = d.close(dst)
 			d.stop = llm.StopFiltered
+			dst = append(dst, llm.Event{Kind: llm.EventPing, Stop: d.stop})
 		}
 		return nil
 	})
@@ -191,6 +192,7 @@ func (d *decoder) candidate(dst []llm.Event, data []byte) ([]llm.Event, error) {
 	if finish != "" && finish != "FINISH_REASON_UNSPECIFIED" {
 		dst = d.close(dst)
 		d.stop = stopReason(finish)
+		dst = append(dst, llm.Event{Kind: llm.EventPing, Stop: d.stop})
 	}
 	return dst, nil
 }

@@ -36,13 +36,17 @@ var _ wire.Codec = Codec{}
 // Dialect returns "gemini".
 func (Codec) Dialect() string { return "gemini" }
 
-// Path returns the model's streaming method. A name with a slash (tunedModels/x) is the whole
+// Path returns the method of the model that answers as the request asks for. A name with a slash (tunedModels/x) is the whole
 // resource name.
-func (Codec) Path(model string) string {
+func (Codec) Path(req *llm.Request) string {
+	model := req.Model
 	if !strings.Contains(model, "/") {
 		model = "models/" + model
 	}
 	u := url.URL{Path: "/v1beta/" + model + ":streamGenerateContent", RawQuery: "alt=sse"}
+	if req.Whole {
+		u = url.URL{Path: "/v1beta/" + model + ":generateContent"}
+	}
 	return u.String()
 }
 

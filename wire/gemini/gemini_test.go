@@ -159,7 +159,7 @@ func TestHeadersAndPath(t *testing.T) {
 		"models/gemini-2.5-pro": "/v1beta/models/gemini-2.5-pro:streamGenerateContent?alt=sse",
 		"tunedModels/a b?c":     "/v1beta/tunedModels/a%20b%3Fc:streamGenerateContent?alt=sse",
 	} {
-		if got := (Codec{}).Path(model); got != want {
+		if got := (Codec{}).Path(&llm.Request{Model: model}); got != want {
 			t.Errorf("%s: %s", model, got)
 		}
 	}

@@ -82,9 +82,14 @@ func (d *decoder) decode(dst []llm.Event, f sse.Frame) ([]llm.Event, error) {
 		if err != nil {
 			return dst, err
 		}
+		if d.stop != "" {
+			dst = append(dst, llm.Event{Kind: llm.EventPing, Stop: stopReason(d.stop)})
+		}
 		return d.count(dst, in.usage)
 	case "message_stop":
 		return d.finish(dst)
+	case "message":
+		return d.whole(dst, data)
 	default:
 		if in.kind == "error" || !scan.Empty(in.failed) {
 			return d.fail(dst, data), nil
@@ -145,6 +150,37 @@ func (d *decoder) begun(dst []llm.Event, message []byte) ([]llm.Event, error) {
 	}
 	d.id = e.ID
 	return d.count(append(dst, e), usage)
+}
+
+// whole decodes an answer that came in one piece.
+func (d *decoder) whole(dst []llm.Event, message []byte) ([]llm.Event, error) {
+	dst, err := d.begun(dst, message)
+	if err != nil {
+		return dst, err
+	}
+	var content []byte
+	if err := scan.Fields(message, func(name, v []byte) (err error) {
+		switch string(name) {
+		case "content":
+			content = v
+		case "stop_reason":
+			d.stop, err = scan.String(v)
+		}
+		return err
+	}); err != nil {
+		return dst, err
+	}
+	if len(content) > 0 && content[0] == '[' {
+		index := 0
+		if err := scan.Elements(content, func(v []byte) (err error) {
+			dst, err = d.start(dst, index, v)
+			index++
+			return err
+		}); err != nil {
+			return dst, err
+		}
+	}
+	return d.finish(dst)
 }
 
 // count reports usage. Counts are totals so far; a report leaves out, or has as 0, what an

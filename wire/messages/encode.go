@@ -87,8 +87,11 @@ func (Codec) Encode(req *llm.Request) ([]byte, error) {
 		if err != nil {
 			return nil, fmt.Errorf("encode model: %w", err)
 		}
-		body, err := rawjson.Set(req.Raw, rawjson.Field{Name: "model", Value: string(model)},
-			rawjson.Field{Name: "stream", Value: "true"})
+		fields := []rawjson.Field{{Name: "model", Value: string(model)}}
+		if !req.Whole {
+			fields = append(fields, rawjson.Field{Name: "stream", Value: "true"})
+		}
+		body, err := rawjson.Set(req.Raw, fields...)
 		if err != nil {
 			return nil, fmt.Errorf("raw messages request: %w", err)
 		}

@@ -35,14 +35,16 @@ var _ wire.Codec = Codec{}
 func (Codec) Dialect() string { return "messages" }
 
 // Path returns the path of every call; the model is named in the body.
-func (Codec) Path(string) string { return "/v1/messages" }
+func (Codec) Path(*llm.Request) string { return "/v1/messages" }
 
-// Authorize sets x-api-key, where there is a key, and anthropic-version.
+// Authorize sets x-api-key, where there is a key, and anthropic-version where it is not set.
 func (Codec) Authorize(h http.Header, key string) {
 	if key != "" {
 		h.Set("X-Api-Key", key)
 	}
-	h.Set("Anthropic-Version", version)
+	if h.Get("Anthropic-Version") == "" {
+		h.Set("Anthropic-Version", version)
+	}
 }
 
 // NewDecoder returns the state of one answer.

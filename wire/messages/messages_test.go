@@ -121,7 +121,7 @@ func TestHeadersAndPath(t *testing.T) {
 	if len(h) != 1 {
 		t.Errorf("without a key: %v", h)
 	}
-	if p := (Codec{}).Path("m"); p != "/v1/messages" {
+	if p := (Codec{}).Path(&llm.Request{Model: "m"}); p != "/v1/messages" {
 		t.Error(p)
 	}
 }

@@ -16,6 +16,7 @@ package responses
 import (
 	"net/http"
 
+	"github.com/reprise-run/reprise/llm"
 	"github.com/reprise-run/reprise/wire"
 )
 
@@ -28,7 +29,7 @@ var _ wire.Codec = Codec{}
 func (Codec) Dialect() string { return "responses" }
 
 // Path is the same for every model.
-func (Codec) Path(string) string { return "/responses" }
+func (Codec) Path(*llm.Request) string { return "/responses" }
 
 // Authorize sets the bearer token, where there is a key: local servers need none.
 func (Codec) Authorize(h http.Header, key string) {

@@ -13,6 +13,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"iter"
 )
 
 // MaxFrame is the largest frame that a Reader accepts, in bytes of Frame.Raw.
@@ -297,4 +298,21 @@ func Append(dst []byte, event string, data []byte) []byte {
 		data = data[i+1:]
 	}
 	return append(append(append(dst, "data: "...), data...), "\n\n"...)
+}
+
+// Data returns the data of each frame in raw, which is Frame.Raw of one frame, or of several
+// joined by "\n\n".
+func Data(raw []byte) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		var r Reader
+		for more := len(raw) > 0; more; {
+			var block []byte
+			if block, raw, more = bytes.Cut(raw, []byte("\n\n")); len(block) == 0 {
+				continue
+			}
+			if f := r.parse(block); len(f.Data) > 0 && !yield(f.Data) {
+				return
+			}
+		}
+	}
 }

@@ -12,9 +12,13 @@ import (
 	"github.com/reprise-run/reprise/wire/internal/rawjson"
 )
 
-// Raw returns the raw body with the request's model, where it names one, and streaming on.
+// Raw returns the raw body with the request's model, where it names one, and streaming on unless
+// the answer is to come whole.
 func Raw(req *llm.Request) ([]byte, error) {
-	fields := []rawjson.Field{{Name: "stream", Value: "true"}}
+	var fields []rawjson.Field
+	if !req.Whole {
+		fields = append(fields, rawjson.Field{Name: "stream", Value: "true"})
+	}
 	if req.Model != "" {
 		model, err := json.Marshal(req.Model)
 		if err != nil {

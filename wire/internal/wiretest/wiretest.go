@@ -75,7 +75,10 @@ func Read(t testing.TB, c wire.Codec, body io.Reader) ([][]llm.Event, error) {
 			if (i == 0) != (events[i].Raw != nil) {
 				t.Fatalf("event %d of frame %q carries %q", i, f.Raw, events[i].Raw)
 			}
-			events[i].Raw = nil
+			if events[i].More != (i < len(events)-1) {
+				t.Fatalf("event %d of the %d of frame %q: more is %v", i, len(events), f.Raw, events[i].More)
+			}
+			events[i].Raw, events[i].More = nil, false
 		}
 		check(events)
 	}

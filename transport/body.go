@@ -1,0 +1,165 @@
+package transport
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/reprise-run/reprise/llm"
+	"github.com/reprise-run/reprise/wire"
+)
+
+// body is the client's side of an exchange: the sink of its attempts. All that reaches the
+// client goes through it. Beside the exchange's own goroutine only the keep-alive's timer uses it.
+type body struct {
+	x     *Exchange
+	trace *trace
+	whole bool // the answer comes in one piece
+	tail  wire.Tail
+
+	mu     sync.Mutex
+	w      http.ResponseWriter
+	flush  func() error
+	header http.Header // of the provider's answer
+	status int         // that was sent
+	shown  bool        // something of an answer was sent
+	last   time.Time   // of the last byte
+	timer  *time.Timer
+	buf    []byte
+	err    error // of the client; sticky
+}
+
+// keptBuffer is the largest buffer that waits for the next delta.
+const keptBuffer = 16 << 10
+
+func newBody(x *Exchange, w http.ResponseWriter, t *trace) *body {
+	return &body{x: x, trace: t, whole: x.Request.Whole, tail: x.Dialect.NewTail(), w: w, flush: http.NewResponseController(w).Flush}
+}
+
+// answered takes over the header of an attempt's answer.
+func (b *body) answered(h map[string][]string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.header = h
+}
+
+// Append implements replay.Sink: what came together goes out together.
+func (b *body) Append(_ context.Context, events []llm.Event) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.buf = b.buf[:0]
+	for i := range events {
+		if raw := events[i].Raw; len(raw) > 0 {
+			b.buf = append(b.buf, raw...)
+			if !b.whole {
+				b.buf = append(b.buf, "\n\n"...)
+			}
+		}
+	}
+	if len(b.buf) == 0 || b.err != nil {
+		return b.err
+	}
+	if b.status == 0 && b.whole {
+		b.w.Header().Set("Content-Length", strconv.Itoa(len(b.buf)))
+	}
+	b.shown = true
+	b.send(b.buf)
+	b.tail.Sent(events)
+	if cap(b.buf) > keptBuffer {
+		b.buf = nil
+	}
+	return b.err
+}
+
+// send writes to the client, after the header where that is still to come.
+func (b *body) send(p []byte) {
+	if b.status == 0 {
+		b.begin()
+	}
+	b.last = time.Now()
+	if _, b.err = b.w.Write(p); b.err == nil && !b.whole {
+		b.err = b.flush()
+	}
+}
+
+// begin sends the header of an answer.
+func (b *body) begin() {
+	h := b.w.Header()
+	pass(h, b.header)
+	if !b.whole {
+		h.Set("Content-Type", "text/event-stream; charset=utf-8")
+		h.Set("Cache-Control", "no-cache")
+		h.Set("X-Accel-Buffering", "no")
+	} else if h.Get("Content-Type") == "" {
+		h.Set("Content-Type", "application/json")
+	}
+	b.x.tell(h, b.trace)
+	b.status = http.StatusOK
+	b.w.WriteHeader(b.status)
+}
+
+// wait begins to keep the connection alive.
+func (b *body) wait() {
+	if b.x.KeepAlive <= 0 || b.whole {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.last = time.Now()
+	b.timer = time.AfterFunc(b.x.KeepAlive, b.tick)
+}
+
+func (b *body) tick() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.timer == nil || b.err != nil {
+		return
+	}
+	quiet := time.Since(b.last)
+	if quiet >= b.x.KeepAlive {
+		b.send(b.x.Dialect.KeepAlive())
+		quiet = 0
+	}
+	b.timer.Reset(b.x.KeepAlive - quiet)
+}
+
+// rest ends the keeping alive.
+func (b *body) rest() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.timer != nil {
+		b.timer.Stop()
+		b.timer = nil
+	}
+}
+
+// refuse answers with an error status.
+func (b *body) refuse(r wire.Refusal, header http.Header, own []byte) {
+	h := b.w.Header()
+	for k, v := range header {
+		h[k] = v
+	}
+	if own == nil {
+		own = b.x.Dialect.Refusal(r)
+	}
+	b.x.tell(h, b.trace)
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Length", strconv.Itoa(len(own)))
+	b.status = r.Status
+	b.w.WriteHeader(r.Status)
+	_, b.err = b.w.Write(own)
+}
+
+// end ends an answer that broke. It reports false where only a cut can say so.
+func (b *body) end(r wire.Refusal) bool {
+	last := b.tail.Broken(r)
+	if b.whole || last == nil {
+		return false
+	}
+	if b.err == nil {
+		b.send(last)
+	}
+	return b.err == nil
+}

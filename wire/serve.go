@@ -1,0 +1,62 @@
+package wire
+
+import (
+	"encoding/json"
+
+	"github.com/reprise-run/reprise/llm"
+)
+
+// Server is a dialect as it is spoken to clients, by a gateway that passes bytes on. Servers
+// hold no state and are safe for concurrent use.
+type Server interface {
+	Codec
+	// Head reads the few fields of a raw request that say where it goes and what it may do
+	// there, and looks at nothing else: a long prompt costs one scan.
+	Head(body []byte) (Head, error)
+	// NewTail follows one streamed answer.
+	NewTail() Tail
+	// KeepAlive is what a waiting client is sent: it means nothing, also before the answer
+	// begins.
+	KeepAlive() []byte
+	// Refusal is the body of an error status.
+	Refusal(r Refusal) []byte
+}
+
+// Head is what a raw request says about itself. Gemini's model and stream are in the path.
+type Head struct {
+	Model           string
+	Stream          bool
+	MaxOutputTokens int
+	ProviderTools   []llm.ProviderTool
+	ProviderState   bool
+}
+
+// Tail knows what is open in the part of an answer that a client was sent, so that a broken
+// answer can be ended in the dialect's own words. It is used by one goroutine.
+type Tail interface {
+	// Sent is told what the client was sent, with its bytes. It keeps neither.
+	Sent(events []llm.Event)
+	// Broken returns the frames that close what is open and say that the answer is broken, in
+	// the form that clients do not repeat by themselves. Nil: the dialect has none; the
+	// connection is to be cut.
+	Broken(r Refusal) []byte
+}
+
+// Refusal is what a client is told instead of an answer, or of the rest of one.
+type Refusal struct {
+	Status  int    // of the answer, or that it would have had
+	Code    string // a word for programs, in OpenAI's vocabulary where that has one
+	Message string // a sentence for a person
+	// Metadata are further facts for programs.
+	Metadata map[string]string
+}
+
+// JSON encodes what a server says. It cannot fail for values made of strings, numbers and
+// valid JSON; nil otherwise.
+func JSON(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return nil
+	}
+	return b
+}
