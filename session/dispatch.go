@@ -71,7 +71,8 @@ const claimAtOnce = 32
 func (m *Manager) dispatch() error {
 	for m.accept.Err() == nil {
 		var runs []Run
-		err := m.update(m.accept, Soft, func(tx Tx) (err error) {
+		_, durability := m.asked(Soft, HookRunStarted)
+		err := m.update(m.accept, durability, func(tx Tx) (err error) {
 			runs, err = m.claim(tx)
 			return err
 		})
@@ -135,6 +136,11 @@ func (m *Manager) claimRun(tx Tx, r Run) (Run, error) {
 	}
 	if err := tx.PutRun(r, Queued, generation); err != nil {
 		return r, err
+	}
+	if r.Claims == 1 {
+		if err := noteRun(tx, HookRunStarted, &r, r.Steps); err != nil {
+			return r, err
+		}
 	}
 	return r, emitRun(tx, r)
 }

@@ -1,6 +1,10 @@
 package session
 
-import "github.com/reprise-run/reprise/llm/replay"
+import (
+	"slices"
+
+	"github.com/reprise-run/reprise/llm/replay"
+)
 
 // evidenceOf gathers what the ledger holds about a run and those that it continues. A step
 // whose output is stored counts as committed: only its tools can speak against going on. A
@@ -37,6 +41,17 @@ func evidenceOf(tx ReadTx, run Run) (replay.RunEvidence, error) {
 			}
 			tools[step] |= replay.ToolStarted
 		}
+		marks, err := tx.HookMarks(of.ID)
+		if err != nil {
+			return replay.RunEvidence{}, err
+		}
+		for _, h := range marks {
+			step := h.Step
+			if !own {
+				step = min(step, outputs-1)
+			}
+			tools[step] |= replay.HookRan
+		}
 		if of.Continues == "" {
 			if known < run.Requests {
 				tools[outputs] |= replay.Missing
@@ -61,4 +76,25 @@ func outputsOf(rows []Message, run Run) int {
 		}
 	}
 	return n
+}
+
+// hooksOf names the hooks with an effect that were told of something in the run, or in one that it
+// continues.
+func hooksOf(tx ReadTx, run Run) (names []string, err error) {
+	for {
+		marks, err := tx.HookMarks(run.ID)
+		if err != nil {
+			return nil, err
+		}
+		for _, h := range marks {
+			names = append(names, h.Hook)
+		}
+		if run.Continues == "" {
+			slices.Sort(names)
+			return slices.Compact(names), nil
+		}
+		if run, err = tx.Run(run.Continues); err != nil {
+			return nil, err
+		}
+	}
 }

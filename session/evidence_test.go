@@ -11,11 +11,13 @@ import (
 type ledger struct {
 	ReadTx
 	attempts []Attempt
+	hooks    []HookMark
 }
 
 func (l ledger) Messages(ID, bool, int64, int) ([]Message, error) { return nil, nil }
 func (l ledger) Attempts(RunID) ([]Attempt, error)                { return l.attempts, nil }
 func (l ledger) ToolCalls(RunID) ([]ToolCall, error)              { return nil, nil }
+func (l ledger) HookMarks(RunID) ([]HookMark, error)              { return l.hooks, nil }
 
 // f18: a request of which there is no record may have had any effect, and speaks against
 // every automatic path.
@@ -37,6 +39,24 @@ func TestEvidenceOfLostRecords(t *testing.T) {
 	} {
 		e, err := evidenceOf(ledger{attempts: c.attempts}, c.run)
 		if err != nil || e.Tail != c.tail || e.Whole != c.tail {
+			t.Errorf("%s: %+v, %v", name, e, err)
+		}
+	}
+}
+
+// N33, F95: what a hook did that was told of no attempt speaks against everything that is not
+// committed: nobody can say what it belongs to.
+func TestEvidenceOfHookWithoutAttempt(t *testing.T) {
+	for name, c := range map[string]struct {
+		steps, at   int
+		whole, tail replay.Reasons
+	}{
+		"in the first step":     {0, 0, replay.HookRan, replay.HookRan},
+		"in the step that runs": {2, 2, replay.HookRan, replay.HookRan},
+		"in a committed one":    {2, 1, replay.HookRan, 0},
+	} {
+		e, err := evidenceOf(ledger{hooks: []HookMark{{Hook: "notify", Step: c.at}}}, Run{ID: "run", Steps: c.steps})
+		if err != nil || e.Whole != c.whole || e.Tail != c.tail {
 			t.Errorf("%s: %+v, %v", name, e, err)
 		}
 	}

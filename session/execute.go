@@ -24,6 +24,7 @@ type execution struct {
 	choice  recovery.Choice // who is asked by the attempt that is opened next
 	attempt Attempt         // the open, or last, one
 	bill    bill            // of the attempt
+	fell    *Notice         // of the attempt's failure, once it was sealed so
 	limits  Limits
 	routing Routing              // the session's and the message's
 	prior   map[callKey]ToolCall // calls of this run and of those it continues
@@ -272,8 +273,14 @@ func (x *execution) ended(tx Tx, run *Run, do Do, f *failure.Failure, stopped *r
 		return nil
 	case do&DoSucceedRun != 0:
 		run.State = Succeeded
+		if err := noteRun(tx, HookRunSucceeded, run, evidence.Committed); err != nil {
+			return err
+		}
 	case do&DoCancelRun != 0:
 		run.State = Cancelled
+		if err := noteRun(tx, HookRunCancelled, run, evidence.Committed); err != nil {
+			return err
+		}
 		if row != nil {
 			row.Interrupted = "cancelled"
 		}
@@ -286,10 +293,15 @@ func (x *execution) ended(tx Tx, run *Run, do Do, f *failure.Failure, stopped *r
 		if err != nil {
 			return err
 		}
+		hooks, evidence, err := x.noteFailed(tx, run, evidence)
+		if err != nil {
+			return err
+		}
 		run.Failure = failureOf(f)
 		run.Failure.Tried = stopped.Tried
 		policy := x.routing.within(live.Policy)
 		run.Recovery = recoveryOf(f, evidence, policy, now)
+		run.Recovery.Hooks = hooks
 		if run.Recovery.Auto && stopped.Decision.Rule == recovery.RuleLarge {
 			run.Recovery.Auto, run.Recovery.Reason = false, string(recovery.RuleLarge)
 		}
@@ -314,6 +326,26 @@ func (x *execution) ended(tx Tx, run *Run, do Do, f *failure.Failure, stopped *r
 		return err
 	}
 	return emit(tx, run.SessionID, Event{Type: EventMessage, Message: row})
+}
+
+// noteFailed lets hooks be told that the run has failed. Those with an effect are evidence of the
+// run from here on. It names every hook that is.
+func (x *execution) noteFailed(tx Tx, run *Run, before replay.RunEvidence) ([]string, replay.RunEvidence, error) {
+	scope, attempt := scopeOf(*run, before.Committed), AttemptID("")
+	if x.attempt.ID != "" && x.attempt.Evidence.Scope == scope {
+		attempt = x.attempt.ID
+	}
+	n, err := note(tx, HookRunFailed, scope, attempt)
+	if err != nil {
+		return nil, before, err
+	}
+	n.Run = run
+	e, err := evidenceOf(tx, *run)
+	if err != nil || e.Whole&replay.HookRan == 0 {
+		return nil, e, err
+	}
+	hooks, err := hooksOf(tx, *run)
+	return hooks, e, err
 }
 
 // message makes a row of this run.

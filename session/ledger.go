@@ -27,17 +27,34 @@ func (x *execution) Open(ctx context.Context, o replay.Opening) (string, error) 
 	}
 	a.Evidence.Attempt = string(a.ID)
 	b := bill{x.m.models.About(o.Provider, o.Model), o.Needs}
-	d := Soft
+	events := []HookEvent{HookAttemptOpened}
+	if o.After != "" {
+		events = append(events, HookRetryStarted)
+	}
+	told, d := x.m.asked(Soft, events...)
+	if !told {
+		events = nil
+	}
 	if o.Remote {
 		d = Full
 	}
 	update := x.m.store.Update
-	if a.SwitchedFrom != nil {
+	if a.SwitchedFrom != nil || told {
 		update = x.m.update // there is something to tell
 	}
+	x.fell = nil
 	err := update(ctx, d, func(tx Tx) error {
-		if _, err := tx.OpenAttempt(a); err != nil {
+		number, err := tx.OpenAttempt(a)
+		if err != nil {
 			return err
+		}
+		for _, e := range events {
+			n, err := note(tx, e, o.Scope, a.ID)
+			if err != nil {
+				return err
+			}
+			opened := a
+			opened.Number, n.Tried = number, &opened
 		}
 		if err := x.reserve(tx, a, b); err != nil || a.SwitchedFrom == nil {
 			return err
@@ -70,14 +87,25 @@ func (x *execution) Mark(ctx context.Context, scope llm.Scope, attempt string, e
 // Seal implements replay.Ledger. What ends the step is stored right after it, with a full
 // sync that carries the seal along; until then the attempt counts as open.
 func (x *execution) Seal(ctx context.Context, scope llm.Scope, attempt string, s replay.Seal) error {
-	cost := x.bill.costOf(s)
-	err := x.m.store.Update(ctx, Soft, func(tx Tx) error {
+	cost, d := x.bill.costOf(s), Soft
+	fell := x.fell
+	if !s.OK && fell == nil { // whom it will be told is marked now: the evidence is read next
+		fell = newNotice(HookAttemptFailed, scope, AttemptID(attempt))
+		_, d = x.m.asked(Soft, HookAttemptFailed)
+	}
+	err := x.m.store.Update(ctx, d, func(tx Tx) error {
+		if fell != x.fell {
+			if err := fell.mark(tx, x.m.cfg.Hooks); err != nil {
+				return err
+			}
+		}
 		if err := tx.SealAttempt(AttemptID(attempt), scope, s, At(time.Now())); err != nil {
 			return err
 		}
 		return tx.Settle(AttemptID(attempt), cost)
 	})
 	if err == nil {
+		x.fell = fell
 		a := x.attempt
 		a.Cost = &cost
 		x.m.tell(func(o Observer) { o.Sealed(a, s) })
@@ -149,6 +177,17 @@ func (x *execution) Decided(ctx context.Context, attempt string, f *failure.Fail
 		a, err := tx.Attempt(AttemptID(attempt))
 		if err != nil {
 			return err
+		}
+		if x.fell != nil {
+			x.fell.Tried = &a
+			tx.(*telling).note(x.fell)
+		}
+		if d.Verdict != recovery.Stop && d.Verdict != recovery.HandOver {
+			n, err := note(tx, HookRetryWaiting, a.Evidence.Scope, a.ID)
+			if err != nil {
+				return err
+			}
+			n.Tried = &a
 		}
 		return emit(tx, x.run.SessionID, Event{Type: EventAttempt, Attempt: &a})
 	}))

@@ -66,6 +66,8 @@ type Config struct {
 	Log   *slog.Logger // default slog.Default()
 	// Observer is told what is done; nil: nobody is.
 	Observer Observer
+	// Hooks are the operator's; nil: there are none.
+	Hooks Hooks
 }
 
 // Bounds of a run's life.
@@ -106,6 +108,7 @@ type Manager struct {
 	clock   chan struct{} // a schedule, who watches, or the network has changed
 	look    chan struct{} // somebody wants to know of the network
 	lookout lookout
+	notices noticeLine
 
 	mu     sync.Mutex
 	active map[RunID]context.CancelCauseFunc
@@ -127,6 +130,9 @@ func New(ctx context.Context, store Store, log Log, models Models, cfg Config) (
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()
+	}
+	if cfg.Hooks == nil {
+		cfg.Hooks = noHooks{}
 	}
 	m := &Manager{
 		store: store, log: log, models: models, cfg: cfg,
@@ -221,12 +227,16 @@ func kick(c chan struct{}) {
 	}
 }
 
-// update runs f in a transaction and lets the loops, and the observer, look at what it has left.
+// update runs f in a transaction and lets the loops, the observer and hooks look at what it has
+// left.
 func (m *Manager) update(ctx context.Context, d Durability, f func(tx Tx) error) error {
 	began := time.Now()
 	var t *telling
+	stored := false
+	defer func() { t.over(stored) }()
 	err := m.store.Update(ctx, d, func(tx Tx) error {
-		t = &telling{Tx: tx}
+		t.over(false) // an earlier try
+		t = &telling{Tx: tx, hooks: m.cfg.Hooks, line: &m.notices}
 		if err := f(t); err != nil {
 			return err
 		}
@@ -235,6 +245,7 @@ func (m *Manager) update(ctx context.Context, d Durability, f func(tx Tx) error)
 	if err != nil {
 		return err
 	}
+	stored = true
 	kick(m.relay)
 	if len(t.events) > 0 {
 		m.tell(func(o Observer) { o.Committed(ctx, began, t.events) })
@@ -252,6 +263,9 @@ func emit(tx Tx, id ID, events ...Event) error {
 	for _, e := range events {
 		e.SessionID = id
 		t.waiting = append(t.waiting, e)
+		if err := t.noteOf(&e); err != nil {
+			return fmt.Errorf("note %s for hooks: %w", e.Type, err)
+		}
 	}
 	return nil
 }

@@ -56,7 +56,7 @@ func TestNetworkComesBack(t *testing.T) {
 		s := arm(failedRun(1, 0, true), recovery.DefaultPolicy(), 5, Spend{}, start) // due in 2 s
 		s.RetryClass = failure.Network
 		store, net := &oneSchedule{now: s}, &away{}
-		m := &Manager{store: store, hub: newHub("i"), cfg: Config{Policy: recovery.DefaultPolicy(), Network: net},
+		m := &Manager{store: store, hub: newHub("i"), cfg: Config{Policy: recovery.DefaultPolicy(), Network: net, Hooks: noHooks{}},
 			relay: make(chan struct{}, 1), clock: make(chan struct{}, 1), look: make(chan struct{}, 1)}
 		m.accept, m.stop = context.WithCancel(t.Context())
 		m.hub.lease(s.SessionID, "tab", start.Add(time.Hour))

@@ -22,7 +22,7 @@ type Observer interface {
 	// Opened: an attempt was recorded, and its request is about to be sent. It has waited so long
 	// for somebody who cooled off, besides the wait that the decision before it has set.
 	Opened(a Attempt, waited time.Duration)
-	// Marked: an effect of the attempt is about to become observable, or has happened.
+	// Marked: an effect of the attempt's output is about to become observable, or has happened.
 	Marked(a Attempt, effects replay.Reasons)
 	// Sealed: the attempt has ended, at its cost. It is told again where what was held is
 	// published then.
@@ -45,11 +45,32 @@ func (m *Manager) tell(f func(o Observer)) {
 	f(m.cfg.Observer)
 }
 
-// telling is a transaction that collects the events which it emits.
+// telling is a transaction that collects the events which it emits, and what hooks are told.
 type telling struct {
 	Tx
 	waiting []Event
 	events  []Event // that are in the outbox
+	hooks   Hooks
+	line    *noticeLine
+	turn    *turn // nil: nothing is noted
+}
+
+// note remembers a notice for the hooks, until the transaction is stored.
+func (t *telling) note(n *Notice) {
+	if any, _ := t.hooks.Asks(n.Event); !any {
+		return
+	}
+	if t.turn == nil {
+		t.turn = t.line.join()
+	}
+	t.turn.notices = append(t.turn.notices, n)
+}
+
+// over lets what was noted be told, where the transaction was stored. A nil t has nothing.
+func (t *telling) over(stored bool) {
+	if t != nil && t.turn != nil {
+		t.line.leave(t.turn, stored, t.hooks)
+	}
 }
 
 // tell puts the events that wait into the outbox, session by session, each under a new revision.

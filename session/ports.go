@@ -93,6 +93,8 @@ type ReadTx interface {
 	SpentBySteps(id ID) (map[StepOf]Spend, error)
 	// ToolCalls lists a run's calls by step and start.
 	ToolCalls(run RunID) ([]ToolCall, error)
+	// HookMarks lists which hooks with an effect were told of something in a run, in order.
+	HookMarks(run RunID) ([]HookMark, error)
 
 	// Outbox reads the lifecycle events after one, oldest first; limit 0 is all.
 	Outbox(after int64, limit int) ([]Outboxed, error)
@@ -174,6 +176,10 @@ type Tx interface {
 	// forgotten. ErrLost where the lane has another generation than c. No generation comes twice.
 	ProbeCoolOff(c recovery.CoolOff, until Time) (generation int64, err error)
 	SettleCoolOff(c recovery.CoolOff, answered bool) error
+
+	// InsertHookMark stores that a hook is about to be told of something; ErrLost where it was
+	// stored already.
+	InsertHookMark(h HookMark) error
 
 	// InsertToolCall stores a call before it starts; ErrLost where (run, step, call) exists.
 	InsertToolCall(c ToolCall) error

@@ -154,6 +154,9 @@ func replace(tx Tx, s Session, next Status, do Do, run Run, gone []Message, anch
 		if err := tx.PutRun(old, Queued, old.Generation); err != nil {
 			return err
 		}
+		if err := noteRun(tx, HookRunCancelled, &old, old.Steps); err != nil {
+			return err
+		}
 		if err := emit(tx, s.ID, Event{Type: EventRun, Run: &old}); err != nil {
 			return err
 		}
@@ -310,6 +313,12 @@ func (m *Manager) Cancel(ctx context.Context, actor string, id ID, rid RunID) (r
 		}
 		if err := audit(tx, actor, "cancel", id, rid, ""); err != nil {
 			return err
+		}
+		if r.State == Cancelled {
+			now := r // r is what is returned, and read there
+			if err := noteRun(tx, HookRunCancelled, &now, r.Steps); err != nil {
+				return err
+			}
 		}
 		return emitRun(tx, r)
 	})

@@ -307,6 +307,9 @@ type Recovery struct {
 	Evidence   replay.Reasons `json:"evidence"` // why it is not safe
 	Reason     string         `json:"reason"`   // why auto is what it is
 	Choices    []string       `json:"choices"`  // regenerate, resume, keep
+	// Hooks names those not declared to observe that were told of something in the run, or in one
+	// that it continues.
+	Hooks []string `json:"hooks,omitempty"`
 	// Cancelled says what ended the wait for what it would have done by itself: operator,
 	// message, model or archived. Empty: nothing has.
 	Cancelled string `json:"cancelled,omitempty"`
@@ -337,6 +340,7 @@ type Attempt struct {
 	OK       bool `json:"ok"`
 
 	Evidence replay.Evidence    `json:"evidence"`
+	Hooks    []HookMark         `json:"hooks,omitempty"` // those with an effect that were told of it
 	Failure  *failure.Failure   `json:"failure,omitempty"`
 	Decision *recovery.Decision `json:"decision,omitempty"`
 	Usage    *llm.Usage         `json:"usage,omitempty"`

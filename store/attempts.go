@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/reprise-run/reprise/failure"
 	"github.com/reprise-run/reprise/llm"
@@ -50,12 +51,19 @@ func (r *reader) Attempts(run session.RunID) ([]session.Attempt, error) {
 	for i := range all {
 		attempts = append(attempts, all[i].attempt())
 	}
+	if err == nil && slices.ContainsFunc(attempts, hooked) {
+		err = r.withHooks(run, attempts)
+	}
 	return attempts, err
 }
 
 func (r *reader) Attempt(id session.AttemptID) (session.Attempt, error) {
-	a, err := one(r, pricedFields, selectAttempts+`WHERE id = $1`, id)
-	return a.attempt(), err
+	p, err := one(r, pricedFields, selectAttempts+`WHERE id = $1`, id)
+	a := []session.Attempt{p.attempt()}
+	if err == nil && hooked(a[0]) {
+		err = r.withHooks(a[0].RunID, a)
+	}
+	return a[0], err
 }
 
 // OpenAttempt implements session.Tx. Of the attempt's evidence the scope, the marks and

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -89,6 +90,9 @@ func explain(w io.Writer, run session.Run, attempts []session.Attempt) {
 	if r := run.Recovery; r != nil {
 		fmt.Fprintf(w, "  worth retrying: %s\n", yes(run.Failure.Retryable))
 		fmt.Fprintf(w, "  safe to repeat: %s\n", because(r.ReplaySafe, r.Evidence.String()))
+		if len(r.Hooks) > 0 {
+			fmt.Fprintf(w, "  hooks:          %s\n", strings.Join(r.Hooks, ", "))
+		}
 		fmt.Fprintf(w, "  by itself:      %s\n", because(r.Auto, r.Reason))
 		if r.NotBefore != 0 {
 			fmt.Fprintf(w, "  not before:     %s\n", clock(r.NotBefore.Std()))
@@ -123,6 +127,11 @@ func explainAttempt(w io.Writer, a *session.Attempt) {
 	} else {
 		fmt.Fprintf(w, "  published %d characters of text, %d of thinking, %d tool calls, %d other parts\n", p.Text, p.Thinking, p.Calls, p.Other)
 	}
+	fmt.Fprintf(w, "  hooks %d", len(a.Hooks))
+	for _, h := range a.Hooks {
+		fmt.Fprintf(w, "  %s was told of %s", h.Hook, h.Event)
+	}
+	fmt.Fprintln(w)
 	fmt.Fprintf(w, "  cost %s\n", cost(a.Cost))
 	if u := a.Usage; u != nil {
 		fmt.Fprintf(w, "    %d tokens in", u.Input)

@@ -53,6 +53,9 @@ func (p *program) check(ctx context.Context, cfg server.Config) error {
 		return err
 	}
 	fmt.Fprintln(p.stdout, "settings  ok")
+	for _, w := range cfg.HookWarnings() {
+		fmt.Fprintf(p.stdout, "hooks     %s\n", w)
+	}
 	bad := 0
 	for _, name := range models.Providers() {
 		c, err := models.Check(ctx, name)

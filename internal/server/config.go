@@ -38,6 +38,7 @@ type Config struct {
 	Limits     Limits              `yaml:"limits"`
 	Spend      Spend               `yaml:"spend"`
 	Tools      Tools               `yaml:"tools"`
+	Hooks      map[string]Hook     `yaml:"hooks"`
 	Rehearsal  Rehearsal           `yaml:"rehearsal"`
 	Log        Log                 `yaml:"log"`
 	Telemetry  Telemetry           `yaml:"telemetry"`
@@ -365,6 +366,7 @@ func (c *Config) validate() error {
 		}
 	}
 	c.checkModels(bad)
+	c.checkHooks(bad)
 
 	r := c.Recovery
 	if r.Tier1.Attempts < 1 {

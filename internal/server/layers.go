@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/reprise-run/reprise/internal/hooks"
 )
 
 // hosted are variables that Kubernetes sets for a service of our name
@@ -20,6 +22,9 @@ var hosted = regexp.MustCompile(`^REPRISE_([A-Z0-9_]+_)?(SERVICE_HOST|SERVICE_PO
 func variableLayers(env Env) ([]*yaml.Node, error) {
 	known := map[string]bool{"REPRISE_CONFIG": true, "REPRISE_BASE_URL": true, "REPRISE_MODEL": true, "REPRISE_KEY": true,
 		"REPRISE_URL": true, "REPRISE_TOKEN": true} // the last two are for those who ask a server
+	for _, v := range hooks.Variables { // we were started by a hook
+		known[v] = true
+	}
 	var layers []*yaml.Node
 	for _, key := range Keys() {
 		name := variable(key)

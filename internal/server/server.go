@@ -16,17 +16,20 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/reprise-run/reprise/agent"
 	"github.com/reprise-run/reprise/agent/workspace"
 	"github.com/reprise-run/reprise/eventlog"
+	"github.com/reprise-run/reprise/internal/hooks"
 	"github.com/reprise-run/reprise/internal/httpapi"
 	"github.com/reprise-run/reprise/internal/telemetry"
 	"github.com/reprise-run/reprise/session"
@@ -35,11 +38,13 @@ import (
 )
 
 // stopTime bounds the whole stop. The parts share it: requests that are being answered have
-// httpGrace, and then the runs in progress have runGrace, before they are cut off.
+// httpGrace, then the runs in progress have runGrace, and then hooks have hookGrace, before they
+// are cut off.
 const (
 	stopTime  = 30 * time.Second
 	runGrace  = 15 * time.Second
 	httpGrace = 5 * time.Second
+	hookGrace = 5 * time.Second
 )
 
 // How often garbage is collected, unless the environment's GOGC says: when there is a quarter
@@ -117,6 +122,13 @@ func Open(ctx context.Context, cfg Config, o Options) (s *Server, err error) {
 	}
 	s.started("telemetry", func() error { s.telemetry.Close(); return nil })
 
+	if !o.passing {
+		cfg.warnHooks(o.Log)
+	}
+	s.telemetry.Hooks(slices.Collect(maps.Keys(cfg.Hooks)))
+	told := hooks.Open(cfg.hooks(), hooks.Options{Log: o.Log, Base: cfg.env.base(), Count: s.telemetry.Told})
+	s.started("hooks", func() error { told.Close(hookGrace); return nil })
+
 	store, err := sqlite.Open(filepath.Join(cfg.Data, databaseFile))
 	if err != nil {
 		return s, err
@@ -158,6 +170,7 @@ func Open(ctx context.Context, cfg Config, o Options) (s *Server, err error) {
 		Grace:          o.Grace,
 		Log:            o.Log,
 		Observer:       s.telemetry,
+		Hooks:          told,
 	})
 	if err != nil {
 		return s, fmt.Errorf("start the sessions: %w", err)

@@ -70,7 +70,8 @@ func rehearse(t *testing.T) *incident {
 		_, _ = io.Copy(in.received, r.Body)
 	}))
 	t.Cleanup(receiver.Close)
-	src := sourcesOf(t, "recovery: {tier1: {attempts: 2, base: 1ms}, tier2: {mode: unattended, base: 1ms, max_attempts: 2, max_elapsed: 1h}}",
+	src := sourcesOf(t, "recovery: {tier1: {attempts: 2, base: 1ms}, tier2: {mode: unattended, base: 1ms, max_attempts: 2, max_elapsed: 1h}}\n"+
+		"hooks: {look: {on: [run.*], observe: true, command: [true]}}",
 		Env{"OTEL_EXPORTER_OTLP_ENDPOINT": receiver.URL})
 	src.Flags = []string{"listen=127.0.0.1:0"}
 	cfg := load(t, src)

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/reprise-run/reprise/agent"
+	"github.com/reprise-run/reprise/internal/hooks"
 	"github.com/reprise-run/reprise/llm"
 	"github.com/reprise-run/reprise/llm/replay"
 	"github.com/reprise-run/reprise/recovery"
@@ -34,6 +35,7 @@ type metrics struct {
 	cost        *prometheus.CounterVec // provider, model, kind
 	unpriced    prometheus.Counter
 	dropped     prometheus.Counter
+	hooks       *prometheus.CounterVec // hook, outcome
 
 	labels [2]map[string]bool // the values that providers and models have as labels
 }
@@ -75,6 +77,7 @@ func (m *metrics) init(version string) {
 	m.tokens = counter("tokens_total", "Tokens by the providers' count; input includes what their caches read and wrote, output includes thinking.",
 		"provider", "model", "kind")
 	m.cost = counter("cost_dollars_total", "What attempts cost in US dollars, known or estimated.", "provider", "model", "kind")
+	m.hooks = counter("hook_deliveries_total", "Events for hooks: delivered, failed, timeout, or dropped as the queue was full or the server stopped.", "hook", "outcome")
 	m.unpriced = prometheus.NewCounter(prometheus.CounterOpts{Name: "reprise_cost_unknown_total", Help: "Attempts of which no price is known."})
 	m.appends = prometheus.NewHistogram(prometheus.HistogramOpts{Name: "reprise_event_log_append_seconds",
 		Help: "Time of an append of output to the event log, measured on one in sixteen.", Buckets: prometheus.ExponentialBuckets(25e-6, 2.5, 12)})
@@ -215,4 +218,16 @@ func (g *gauges) Collect(to chan<- prometheus.Metric) {
 	gauge(coolingOff, s.CoolingOff)
 	gauge(viewers, s.Viewers)
 	gauge(streams, s.Streams)
+}
+
+// Told counts an event for a hook.
+func (m *metrics) Told(hook string, o hooks.Outcome) { m.hooks.WithLabelValues(hook, string(o)).Inc() }
+
+// Hooks makes the series of the hooks be there from the start.
+func (m *metrics) Hooks(names []string) {
+	for _, hook := range names {
+		for _, o := range hooks.Outcomes {
+			m.hooks.WithLabelValues(hook, string(o))
+		}
+	}
 }

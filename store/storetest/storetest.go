@@ -46,6 +46,7 @@ func Run(t *testing.T, create Create) {
 		{"LateMark_F20_N36", lateMark},
 		{"WrongScope", wrongScope},
 		{"SealOpen", sealOpen},
+		{"HookMarks_F10", hookMarks},
 		{"MissingEvidence_F14_F16", missingEvidence},
 		{"Decisions", decisions},
 		{"MarkRace", markRace},

@@ -13,6 +13,7 @@ export interface Attempt {
   ended_at?: number;
   evidence: Evidence;
   failure?: ProviderFailure;
+  hooks?: HookMark[];
   id: string;
   instead_of?: Former;
   key?: string;
@@ -187,6 +188,17 @@ export interface Former {
 
 export interface Health {
   status: 'ok';
+}
+
+export interface HookMark {
+  at: number;
+  attempt_id?: string;
+  event: string;
+  generation: number;
+  hook: string;
+  notice: string;
+  run_id: string;
+  step: number;
 }
 
 export interface KeyCheck {
@@ -406,6 +418,7 @@ export interface Recovery {
   cancelled?: string;
   choices: string[];
   evidence: string[];
+  hooks?: string[];
   not_before?: number;
   reason: string;
   replay_safe: boolean;

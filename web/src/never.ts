@@ -1,5 +1,5 @@
 import type { Failure, Recovery, ToolCall } from './types';
-import { characters, clockTime, evidenceWords, modelName } from './words';
+import { characters, clockTime, evidenceWords, hookWords, modelName } from './words';
 
 // What is said of a failed run that nothing repeats by itself, and the one act that helps. Pure.
 
@@ -25,7 +25,7 @@ export function nextStep(f: Failure, r: Recovery, shown: number, calls: ToolCall
   }
   // What would fail again is no matter of safety; what was shown is kept all the same.
   if (known) return { ...known, text: r.replay_safe || shown === 0 ? known.text : `${known.text} ${kept(shown)}` };
-  if (!r.replay_safe) return unsafe(r.evidence ?? [], shown, calls);
+  if (!r.replay_safe) return unsafe(r.evidence ?? [], r.hooks ?? [], shown, calls);
   if (!f.retryable) {
     return { act: 'Retry', anyway: false, text: 'Not repeated by itself: nobody knows whether trying again would help. Look, then retry.' };
   }
@@ -66,7 +66,7 @@ function byClass(f: Failure): NextStep | null {
 }
 
 // What speaks against a repetition, the weightiest first.
-function unsafe(evidence: string[], shown: number, calls: ToolCall[]): NextStep {
+function unsafe(evidence: string[], hooks: string[], shown: number, calls: ToolCall[]): NextStep {
   const has = (...names: string[]) => names.some((n) => evidence.includes(n));
   const size = shown > 0 ? ` (${characters(shown)})` : '';
   if (has('tool_started')) {
@@ -82,7 +82,8 @@ function unsafe(evidence: string[], shown: number, calls: ToolCall[]): NextStep 
     return { act: 'Regenerate', anyway: false, text: `Not repeated by itself: thinking was already shown${size}. It is kept above.` };
   }
   if (has('hook_ran', 'command_ran', 'provider_tool', 'remote_effect_unknown')) {
-    return { act: 'Attempts', anyway: true, text: `Not repeated by itself: ${evidenceWords(evidence)}.` };
+    const words = evidenceWords(evidence.map((e) => (e === 'hook_ran' && hooks.length > 0 ? hookWords(hooks) : e)));
+    return { act: 'Attempts', anyway: true, text: `Not repeated by itself: ${words}.` };
   }
   return { act: 'Attempts', anyway: true, text: 'Not repeated by itself: no reliable record of what this attempt did.' };
 }

@@ -65,6 +65,9 @@ const evidence: Record<string, string> = {
 
 export const evidenceWords = (list: string[] | null | undefined): string => (list ?? []).map((e) => evidence[e] ?? e).join(', ');
 
+/** What hooks with these names had done. */
+export const hookWords = (names: string[]): string => `the hook${names.length > 1 ? 's' : ''} ${names.join(', ')} had run`;
+
 /** One question and its answer. */
 export interface Verdict {
   yes: boolean;

@@ -15,6 +15,8 @@ test.each<[string, Failure, Recovery, number, ToolCall[], string, string]>([
   ['a tool of which nobody knows', overloaded, unsafe('tool_started', 'text_shown'), 0, [call('write_file', 'ended'), call('send_mail', 'unknown')], 'Not repeated by itself: send_mail may have run, its outcome is unknown.', 'Review effects+'],
   ['a tool that is not told', overloaded, unsafe('tool_started'), 0, [], 'Not repeated by itself: a tool had already run.', 'Review effects+'],
   ['a hook', overloaded, unsafe('hook_ran'), 0, [], 'Not repeated by itself: a hook had run.', 'Attempts+'],
+  ['a hook of a name', overloaded, { ...unsafe('hook_ran'), hooks: ['notify'] }, 0, [], 'Not repeated by itself: the hook notify had run.', 'Attempts+'],
+  ['several hooks', overloaded, { ...unsafe('hook_ran', 'provider_tool'), hooks: ['book', 'notify'] }, 0, [], 'Not repeated by itself: the hooks book, notify had run, the provider ran a tool.', 'Attempts+'],
   ['the provider', overloaded, unsafe('remote_effect_unknown'), 0, [], 'Not repeated by itself: the provider may have acted.', 'Attempts+'],
   ['no record', overloaded, unsafe('evidence_missing'), 0, [], 'Not repeated by itself: no reliable record of what this attempt did.', 'Attempts+'],
   ['a timer that effects refused', overloaded, { ...clean, reason: 'effects_not_confirmed' }, 0, [], 'Not repeated by itself: tools have changed something, and may change it again.', 'Review effects+'],

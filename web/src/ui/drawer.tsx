@@ -104,7 +104,7 @@ function outcome(a: Attempt): string {
   if (!a.ended_at) return 'open';
   if (a.ok) return 'completed';
   if (a.failure?.class === 'cancelled') return 'cancelled';
-  if (a.marked_at) return 'interrupted';
+  if (a.evidence.marks.some((m) => m !== 'hook_ran')) return 'interrupted';
   return a.decision && a.decision.verdict !== 'stop' ? 'discarded before anything was shown' : 'failed';
 }
 
@@ -161,7 +161,8 @@ function Card({ attempt: a, number, before, run }: CardProps) {
         </>
       )}
       <p class="soft number">
-        Published: text {p.text} · thinking {p.thinking} · tool calls {p.calls}
+        Published: text {p.text} · thinking {p.thinking} · tool calls {p.calls} · hooks {a.hooks?.length ?? 0}
+        {a.hooks?.map((h) => ` (${h.hook} on ${h.event})`)}
         {a.usage && <> · {count(a.usage.input + a.usage.output, 'token')}</>} · cost {cost(a.cost)}
       </p>
       {a.failure && (
