@@ -38,6 +38,7 @@ var table = map[string]string{
 	"transport": "failure llm llm/replay provider recovery wire wire/chat wire/gemini wire/messages wire/responses",
 
 	"agent":            "failure llm llm/replay recovery",
+	"agent/mcptool":    "agent llm",
 	"agent/workspace":  "agent llm",
 	"session":          "agent failure llm llm/replay recovery",
 	"store":            "failure llm llm/replay recovery session",
@@ -52,16 +53,17 @@ var table = map[string]string{
 	"internal/client":    "internal/httpapi llm session wire/sse",
 	"internal/telemetry": "agent internal/hooks llm llm/replay recovery session",
 	"internal/hooks":     "session",
-	"internal/server": "agent agent/workspace catalogue eventlog failure internal/client internal/hooks internal/httpapi internal/telemetry llm llm/replay provider provider/rehearsal " +
+	"internal/server": "agent agent/mcptool agent/workspace catalogue eventlog failure internal/client internal/hooks internal/httpapi internal/telemetry llm llm/replay provider provider/rehearsal " +
 		"recovery session store/sqlite web wire wire/chat wire/gemini wire/messages wire/responses",
 	"bench":       "",
-	"cmd/reprise": "failure internal/client internal/server llm llm/replay provider/rehearsal recovery session",
+	"cmd/reprise": "failure internal/client internal/httpapi internal/server llm llm/replay provider/rehearsal recovery session",
 }
 
 // owners says which package imports a library of others, tests aside.
 var owners = map[string]string{
 	"github.com/aymanbagabas/go-udiff":                                "agent/workspace",
 	"github.com/danielgtaylor/huma/v2":                                "internal/httpapi",
+	"github.com/modelcontextprotocol/go-sdk":                          "agent/mcptool",
 	"github.com/nats-io/nats-server/v2":                               "eventlog",
 	"github.com/nats-io/nats.go":                                      "eventlog",
 	"github.com/prometheus/client_golang":                             "internal/telemetry",

@@ -326,6 +326,18 @@ func (c *Client) Models(ctx context.Context) (list httpapi.ModelList, err error)
 	return list, err
 }
 
+// Tools lists the tools that models may ask for, and the servers that offer them.
+func (c *Client) Tools(ctx context.Context) (list httpapi.ToolList, err error) {
+	err = c.do(ctx, "GET", "/api/v1/tools", nil, "", nil, &list)
+	return list, err
+}
+
+// StartTools starts the tool servers that are not there, and lists the tools.
+func (c *Client) StartTools(ctx context.Context) (list httpapi.ToolList, err error) {
+	err = c.do(ctx, "POST", "/api/v1/tools/start", nil, "", nil, &list)
+	return list, err
+}
+
 // Check sends a provider one tiny request. A provider that answers badly is no error, but
 // one that cannot be reached is.
 func (c *Client) Check(ctx context.Context, provider string) (k httpapi.Check, err error) {

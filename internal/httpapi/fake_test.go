@@ -222,6 +222,20 @@ func (f *fake) Check(ctx context.Context, provider string) (httpapi.Check, error
 	return f.check, f.call("check", provider)
 }
 
+// fakeTools are the fake's tools: List is taken by its models.
+type fakeTools struct{ *fake }
+
+var someTools = httpapi.ToolList{
+	Tools:   []httpapi.Tool{{Name: "files_read", Server: "files", Effect: true}},
+	Servers: []httpapi.ToolServer{{Name: "files", Kind: "command", State: "ready", Since: 1790000000000, Tools: 1}},
+}
+
+func (f fakeTools) List() httpapi.ToolList { _ = f.call("tools"); return someTools }
+func (f fakeTools) Start(context.Context) httpapi.ToolList {
+	_ = f.call("start-tools")
+	return someTools
+}
+
 // world is a handler over a fake, on a real listener.
 type world struct {
 	*fake
@@ -242,7 +256,7 @@ func start(t *testing.T, change ...func(*config)) *world {
 	t.Helper()
 	w := &world{fake: &fake{run: aRun}, log: new(safeBuffer)}
 	c := config{auth: httpapi.AuthOptions{Dir: t.TempDir()}}
-	c.o = httpapi.Options{Sessions: w.fake, Models: w.fake, Settings: fakeSettings{w.fake}, Log: slog.New(slog.NewTextHandler(w.log, nil))}
+	c.o = httpapi.Options{Sessions: w.fake, Models: w.fake, Tools: fakeTools{w.fake}, Settings: fakeSettings{w.fake}, Log: slog.New(slog.NewTextHandler(w.log, nil))}
 	for _, f := range change {
 		f(&c)
 	}

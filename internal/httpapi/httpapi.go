@@ -21,11 +21,12 @@ import (
 	"time"
 )
 
-// Options are what the API serves and its bounds. Sessions, Models, Settings and Auth are
+// Options are what the API serves and its bounds. Sessions, Models, Tools, Settings and Auth are
 // required; the rest works as it is.
 type Options struct {
 	Sessions Sessions
 	Models   Models
+	Tools    Tools
 	Settings Settings
 	Auth     *Auth
 	// Page serves the page's files, its index at "/"; nil: there is no page.

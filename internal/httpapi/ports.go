@@ -115,6 +115,45 @@ type Model struct {
 	About llm.ModelFacts `json:"about"`
 }
 
+// Tools says which tools models may ask for.
+type Tools interface {
+	// List starts nothing.
+	List() ToolList
+	// Start starts the tool servers that are not there, and waits for them as a run does.
+	Start(ctx context.Context) ToolList
+}
+
+// Tool is one tool.
+type Tool struct {
+	Name        string `json:"name"`
+	Server      string `json:"server,omitempty"` // empty: it is part of this program
+	Description string `json:"description,omitempty"`
+	// Effect: it may change something outside. Parallel: it may run beside others.
+	Effect   bool `json:"effect"`
+	Parallel bool `json:"parallel"`
+}
+
+// ToolServer is a server of tools.
+type ToolServer struct {
+	Name  string       `json:"name"`
+	Kind  string       `json:"kind" enum:"command,http"`
+	State string       `json:"state" enum:"idle,starting,ready,restarting,failed,stopped"`
+	Since session.Time `json:"since"`
+	// Error says why it is not ready, or why it ended last.
+	Error string `json:"error,omitempty"`
+	// NextAt is the first time at which it is started again.
+	NextAt  session.Time `json:"next_at,omitempty"`
+	Version string       `json:"version,omitempty"` // its own name and version
+	Tools   int          `json:"tools"`             // that it offers, or offered before it ended
+}
+
+// ToolList is every tool that is known, and the servers. What a server that was never started offers
+// is not known.
+type ToolList struct {
+	Tools   []Tool       `json:"tools"`
+	Servers []ToolServer `json:"servers"`
+}
+
 // Chain is an ordered list of models with a name.
 type Chain struct {
 	Name   string   `json:"name"`

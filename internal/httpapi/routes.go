@@ -59,6 +59,8 @@ func (h *Handler) routes() []route {
 		{"GET", "/api/v1/events", "events", "Follow the list's changes and, where asked, one session", 200, h.addEvents},
 		{"GET", "/api/v1/models", "list-models", "The models and chains that a session can use", 200, to(h, h.listModels)},
 		{"POST", "/api/v1/providers/{name}/check", "check-provider", "Send a provider one tiny request", 200, to(h, h.check)},
+		{"GET", "/api/v1/tools", "list-tools", "The tools that models may ask for, and the servers that offer them", 200, to(h, h.listTools)},
+		{"POST", "/api/v1/tools/start", "start-tools", "Start the tool servers that are not there, and list the tools", 200, to(h, h.startTools)},
 		{"GET", "/api/v1/system", "get-system", "What the server does, and its clock", 200, to(h, h.system)},
 		{"GET", "/api/v1/audit", "list-audit", "Who did what, the newest first", 200, to(h, h.audit)},
 		{"GET", "/api/v1/settings", "get-settings", "The settings that may be changed while the server works", 200, to(h, h.settings)},

@@ -77,6 +77,8 @@ func TestCalls(t *testing.T) {
 		{"models", func() (any, error) { return c.Models(ctx) }, "",
 			httpapi.ModelList{Models: w.List(), Chains: []httpapi.Chain{}}},
 		{"check (K-163)", func() (any, error) { return c.Check(ctx, "openai") }, "check openai", httpapi.Check{}},
+		{"tools", func() (any, error) { return c.Tools(ctx) }, "tools", someTools},
+		{"start tools", func() (any, error) { return c.StartTools(ctx) }, "start-tools", someTools},
 		{"audit (K-180)", func() (any, error) { return c.Audit(ctx, "ses_1", 7) }, "audit ses_1 7", []session.Audit{anAct}},
 		{"audit of all (K-180)", func() (any, error) { return c.Audit(ctx, "", 0) }, "audit  100", []session.Audit{anAct}},
 		{"system (K-029)", func() (any, error) { return c.System(ctx) }, "system", aSystem},

@@ -108,6 +108,17 @@ func (h *Handler) listModels(context.Context, *nothing) (*out[ModelList], error)
 	return answered(ModelList{listed(h.o.Models.List()), listed(h.o.Models.Chains())}, nil)
 }
 
+func (h *Handler) listTools(context.Context, *nothing) (*out[ToolList], error) {
+	return answered(h.o.Tools.List(), nil)
+}
+
+func (h *Handler) startTools(ctx context.Context, _ *nothing) (*out[ToolList], error) {
+	if err := h.o.Sessions.Record(ctx, callerOf(ctx).actor, "start tool servers", ""); err != nil {
+		return nil, err
+	}
+	return answered(h.o.Tools.Start(ctx), nil)
+}
+
 type checkIn struct {
 	Name string `path:"name"`
 }

@@ -155,7 +155,7 @@ type Spend struct {
 // Tools configures what models may ask for.
 type Tools struct {
 	Workspace string         `yaml:"workspace"` // a folder
-	MCP       map[string]any `yaml:"mcp"`
+	MCP       map[string]MCP `yaml:"mcp"`
 }
 
 // Rehearsal configures the provider without a model.
@@ -367,6 +367,7 @@ func (c *Config) validate() error {
 	}
 	c.checkModels(bad)
 	c.checkHooks(bad)
+	c.checkTools(bad)
 
 	r := c.Recovery
 	if r.Tier1.Attempts < 1 {
@@ -432,7 +433,6 @@ func (c *Config) validate() error {
 	}
 	unavailable("database", c.Database != "", "a database other than the SQLite file is")
 	unavailable("events", c.Events != "", "an event log outside of the process is")
-	unavailable("tools.mcp", len(c.Tools.MCP) > 0, "a tool server is")
 	return errors.Join(errs...)
 }
 

@@ -27,6 +27,7 @@ import (
 	"time"
 
 	"github.com/reprise-run/reprise/agent"
+	"github.com/reprise-run/reprise/agent/mcptool"
 	"github.com/reprise-run/reprise/agent/workspace"
 	"github.com/reprise-run/reprise/eventlog"
 	"github.com/reprise-run/reprise/internal/hooks"
@@ -74,12 +75,12 @@ type Server struct {
 	log       *slog.Logger
 	models    *Models
 	sessions  *session.Manager
+	tools     *Toolbox
 	auth      *httpapi.Auth
 	api       *httpapi.Handler
 	lock      *lock
 	telemetry *telemetry.Telemetry
-	workspace *workspace.Workspace // nil: there is none
-	parts     []part               // in the order of their start
+	parts     []part // in the order of their start
 }
 
 // part is something that was started and must be stopped.
@@ -141,12 +142,19 @@ func Open(ctx context.Context, cfg Config, o Options) (s *Server, err error) {
 	}
 	s.started("event log", events.Close)
 
+	own := []agent.Tool{agent.Clock{}}
 	if dir := cfg.Tools.Workspace; dir != "" {
-		if s.workspace, err = workspace.Open(dir, cfg.env.environ()); err != nil {
+		w, err := workspace.Open(dir, cfg.env.environ())
+		if err != nil {
 			return s, err
 		}
-		s.started("workspace", s.workspace.Close)
+		s.started("workspace", w.Close)
+		own = append(own, w.Tools()...)
 	}
+	s.tools = &Toolbox{own: own, kinds: kindsOf(cfg.Tools.MCP), servers: mcptool.Open(cfg.toolServers(), mcptool.Options{
+		Version: o.Version, Log: o.Log, Taken: names(own),
+	})}
+	s.started("tool servers", s.tools.servers.Close)
 
 	s.sessions, err = session.New(ctx, store, s.telemetry.EventLog(events), s.models, session.Config{
 		Version:        o.Version,
@@ -165,7 +173,7 @@ func Open(ctx context.Context, cfg Config, o Options) (s *Server, err error) {
 		Network:        s.models,
 		Passing:        o.passing,
 		WatchedRetries: o.WatchedRetries,
-		Tools:          s.tools,
+		Tools:          s.offer,
 		Sole:           true,
 		Grace:          o.Grace,
 		Log:            o.Log,
@@ -195,7 +203,7 @@ func Open(ctx context.Context, cfg Config, o Options) (s *Server, err error) {
 		return s, err
 	}
 	s.api = httpapi.New(httpapi.Options{
-		Sessions: s.sessions, Models: s.models, Settings: settings, Auth: s.auth, Page: web.Handler(),
+		Sessions: s.sessions, Models: s.models, Tools: s.tools, Settings: settings, Auth: s.auth, Page: web.Handler(),
 		Hosts: cfg.hosts(), Log: o.Log, Metrics: s.telemetry.Handler(),
 		Ready: func(ctx context.Context) error {
 			_, err := s.sessions.System(ctx) // it reads the store
@@ -366,11 +374,7 @@ func ensureDir(dir string) error {
 	return nil
 }
 
-// tools are what a session's models may ask for.
-func (s *Server) tools(context.Context, session.Settings) []agent.Tool {
-	tools := []agent.Tool{agent.Clock{}}
-	if s.workspace != nil {
-		tools = append(tools, s.workspace.Tools()...)
-	}
-	return tools
+// offer is what a session's models may ask for in a run.
+func (s *Server) offer(ctx context.Context, _ session.Settings) []agent.Tool {
+	return append(slices.Clone(s.tools.own), s.tools.servers.Tools(ctx)...)
 }

@@ -648,6 +648,14 @@ export interface System {
   version: string;
 }
 
+export interface Tool {
+  description?: string;
+  effect: boolean;
+  name: string;
+  parallel: boolean;
+  server?: string;
+}
+
 export interface ToolCall {
   arguments: string;
   call_id: string;
@@ -660,6 +668,22 @@ export interface ToolCall {
   started_at: number;
   state: string;
   step: number;
+}
+
+export interface ToolList {
+  servers: ToolServer[];
+  tools: Tool[];
+}
+
+export interface ToolServer {
+  error?: string;
+  kind: 'command' | 'http';
+  name: string;
+  next_at?: number;
+  since: number;
+  state: 'idle' | 'starting' | 'ready' | 'restarting' | 'failed' | 'stopped';
+  tools: number;
+  version?: string;
 }
 
 export interface Usage {

@@ -1,0 +1,64 @@
+package server
+
+import (
+	"context"
+
+	"github.com/reprise-run/reprise/agent"
+	"github.com/reprise-run/reprise/agent/mcptool"
+	"github.com/reprise-run/reprise/internal/httpapi"
+	"github.com/reprise-run/reprise/session"
+)
+
+// Toolbox is what models may ask for: tools of this program, and those of tool servers.
+type Toolbox struct {
+	own     []agent.Tool
+	servers *mcptool.Servers
+	kinds   map[string]string // of servers
+}
+
+// names lists what tools are called.
+func names(tools []agent.Tool) []string {
+	var list []string
+	for _, t := range tools {
+		list = append(list, t.Spec().Name)
+	}
+	return list
+}
+
+// kindsOf says how each tool server is reached.
+func kindsOf(servers map[string]MCP) map[string]string {
+	kinds := map[string]string{}
+	for n, m := range servers {
+		kinds[n] = "command"
+		if m.URL != "" {
+			kinds[n] = "http"
+		}
+	}
+	return kinds
+}
+
+// List implements httpapi.Tools.
+func (t *Toolbox) List() httpapi.ToolList {
+	list := httpapi.ToolList{Tools: described("", t.own), Servers: []httpapi.ToolServer{}}
+	for _, s := range t.servers.List() {
+		list.Tools = append(list.Tools, described(s.Name, s.Tools)...)
+		list.Servers = append(list.Servers, httpapi.ToolServer{Name: s.Name, Kind: t.kinds[s.Name], State: string(s.State), Error: s.Err,
+			Since: session.At(s.Since), NextAt: session.At(s.Next), Version: s.Version, Tools: len(s.Tools)})
+	}
+	return list
+}
+
+// Start implements httpapi.Tools.
+func (t *Toolbox) Start(ctx context.Context) httpapi.ToolList {
+	t.servers.Start(ctx)
+	return t.List()
+}
+
+func described(server string, tools []agent.Tool) []httpapi.Tool {
+	list := make([]httpapi.Tool, 0, len(tools))
+	for _, t := range tools {
+		spec, traits := t.Spec(), t.Traits()
+		list = append(list, httpapi.Tool{Name: spec.Name, Server: server, Description: spec.Description, Effect: traits.Effect, Parallel: traits.Parallel})
+	}
+	return list
+}
