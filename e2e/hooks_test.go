@@ -145,3 +145,34 @@ hooks: {chat: {on: ["run.*", schedule.armed], url: "%s", secret: "file:%s", obse
 	}
 	up.quiet(t)
 }
+
+// The server is killed with kill -9 after a hook with an effect was told of an attempt: its mark
+// is there, the request is not repeated by itself, and the hook is not told again.
+func TestKillAfterHook(t *testing.T) {
+	up := newUpstream(t, script("hang", 0, rehearsal.Take{{Do: rehearsal.Stall}}))
+	out := filepath.Join(t.TempDir(), "told")
+	s := serve(t, up.config("hang", everyRetry+fmt.Sprintf("\nhooks: {notify: {on: [attempt.opened], command: [sh, -c, 'echo $REPRISE_RUN >> %s']}}", out)))
+	id := s.session("")
+	r := s.post(id, "hi")
+	up.await(t, "the request", func(r rehearsal.Report) bool { return r.Total == 1 })
+	for b, _ := os.ReadFile(out); len(b) == 0; b, _ = os.ReadFile(out) {
+		select {
+		case <-time.After(time.Millisecond):
+		case <-within(t).Done():
+			t.Fatal("the hook was not told")
+		}
+	}
+	s.restart()
+	o := watch(s, id)
+	run := o.end(r.RunID)
+	if run.State != session.Failed || run.Recovery.Auto || run.Recovery.Evidence&replay.HookRan == 0 || !slices.Equal(run.Recovery.Hooks, []string{"notify"}) {
+		t.Errorf("%+v %+v", run, run.Recovery)
+	}
+	s.stop()
+	if b, err := os.ReadFile(out); err != nil || string(b) != string(r.RunID)+"\n" {
+		t.Errorf("told %q, %v", b, err)
+	}
+	if n := up.quiet(t).Total; n != 1 {
+		t.Errorf("%d requests", n)
+	}
+}

@@ -1,10 +1,12 @@
 package session_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -281,8 +283,16 @@ func TestLateHook(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if run := w.ended(again.RunID); run.State != session.Succeeded || w.attempts(run.ID)[0].Evidence.Marks&replay.HookRan != 0 {
-		t.Errorf("%+v", run)
+	next := w.ended(again.RunID)
+	late := s.told[0] // whose effect comes only now
+	err = w.store.Update(t.Context(), session.Full, func(tx session.Tx) error {
+		return tx.MarkAttempt(late.Attempt, late.Scope, replay.HookRan, session.At(time.Now()))
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	if a := w.attempts(next.ID); next.State != session.Succeeded || len(a) != 1 || a[0].Evidence.Marks&replay.HookRan != 0 || late.Attempt == a[0].ID {
+		t.Errorf("%+v, %+v", next, a)
 	}
 }
 
@@ -321,5 +331,76 @@ func TestHookMarkOutlivesTheProcess(t *testing.T) {
 	w.sent(0)
 	if s.heard() != "" {
 		t.Errorf("told %q", s.heard())
+	}
+}
+
+// F11, N40: what is done while a retry waits, of a hook that had its say late or a command of the
+// operator's, is read from the ledger when the retry is due: nothing is sent.
+func TestEffectWhileARetryWaits(t *testing.T) {
+	for _, mark := range []replay.Reasons{replay.CommandRan, replay.HookRan} {
+		t.Run(mark.String(), func(t *testing.T) {
+			s := &staff{observe: []session.HookEvent{session.HookScheduleArmed}}
+			w := tier2(t, 300*time.Millisecond, overloaded)
+			w.cfg.Unattended, w.cfg.Hooks = true, s
+			s.tell = func(n session.Notice) {
+				if !n.Schedule.ReplaySafe {
+					t.Errorf("armed %+v", n.Schedule)
+				}
+				a := w.attempts(n.Schedule.RunID)[0]
+				err := w.store.Update(t.Context(), session.Full, func(tx session.Tx) error {
+					return tx.MarkAttempt(a.ID, a.Evidence.Scope, mark, session.At(time.Now()))
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			}
+			w.start()
+			o := w.watch("")
+			defer o.stop()
+			w.post("hi")
+			if never := o.schedule(session.ScheduleNever); never.Reason != "not_safe" || never.ReplaySafe || never.Evidence != mark {
+				t.Errorf("%+v", never)
+			}
+			w.sent(1)
+		})
+	}
+}
+
+// sworn notes how durable the transactions are that mark hooks.
+type sworn struct {
+	session.Store
+	soft *atomic.Bool // a mark was stored that a power loss may cost
+}
+
+func (s sworn) Update(ctx context.Context, d session.Durability, f func(session.Tx) error) error {
+	return s.Store.Update(ctx, d, func(tx session.Tx) error {
+		return f(swornTx{tx, func() { s.soft.Store(s.soft.Load() || d != session.Full) }})
+	})
+}
+
+type swornTx struct {
+	session.Tx
+	marked func()
+}
+
+func (t swornTx) InsertHookMark(h session.HookMark) error {
+	t.marked()
+	return t.Tx.InsertHookMark(h)
+}
+
+// Whatever a hook with an effect is told of, its mark survives a power loss.
+func TestHookMarksAreDurable(t *testing.T) {
+	var soft atomic.Bool
+	for _, e := range everyEvent() {
+		w := newWorld(t, overloaded, call("", "write", "c"), say("done"))
+		s := &staff{effect: []session.HookEvent{e}}
+		w.cfg.Hooks, w.cfg.Tools = s, toolbox(&tool{name: "write"})
+		w.store = sworn{w.store, &soft}
+		w.start()
+		w.ask("hi")
+		w.m.Close()
+		if soft.Swap(false) {
+			t.Errorf("%s: a mark was not durable", e)
+		}
 	}
 }

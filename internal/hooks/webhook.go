@@ -23,8 +23,14 @@ const (
 // client sends each request on a connection of its own, so that nothing below us sends one twice,
 // and follows no redirect.
 var client = &http.Client{
-	Transport:     &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true},
+	Transport:     &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true, Protocols: http1()},
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+}
+
+func http1() *http.Protocols {
+	p := new(http.Protocols)
+	p.SetHTTP1(true)
+	return p
 }
 
 // post calls a webhook. It fails with another status than 2xx.

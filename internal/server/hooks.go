@@ -124,11 +124,13 @@ func (c *Config) hooks() (list []hooks.Hook) {
 	return list
 }
 
+var passed = []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "XDG_RUNTIME_DIR"}
+
 // base is what every program needs to run, of our environment: no key is in it.
 func (e Env) base() Env {
 	base := Env{}
-	for _, n := range []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TZ", "TMPDIR", "XDG_RUNTIME_DIR", "SYSTEMROOT"} {
-		if v, ok := e[n]; ok {
+	for n, v := range e {
+		if strings.HasPrefix(n, "LC_") || slices.Contains(passed, n) {
 			base[n] = v
 		}
 	}
