@@ -32,8 +32,10 @@ type Request struct {
 	// sends these bytes with nothing changed but the model's name and the stream switch, and
 	// everything above but Model, MaxOutputTokens and the two Provider fields is ignored.
 	Raw []byte `json:"-"`
-	// Whole asks, with Raw, for the answer in one piece. It comes as one frame.
+	// Whole asks, with Raw, for the answer in one piece. It comes as one frame. Count asks, with
+	// Whole, how many tokens Raw is, where the dialect has such a call.
 	Whole bool `json:"-"`
+	Count bool `json:"-"`
 	// Header and Query go out with Raw. What the provider is configured to send wins.
 	Header map[string][]string `json:"-"`
 	Query  string              `json:"-"`

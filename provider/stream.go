@@ -3,6 +3,7 @@ package provider
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -39,7 +40,8 @@ func (p *Provider) Stream(ctx context.Context, permit llm.Permit, req *llm.Reque
 	s.ctx, s.cancel = context.WithCancelCause(ctx)
 	s.transfer = &transfer{data: body, ask: func() error { return permit.Check(s.ctx) }}
 	s.watch = watch{limits: p.config.Timeouts, expire: func(e expired) { s.cancel(e) }}
-	if s.raw, s.piece = req.Raw != nil, req.Whole; s.piece { // nothing is heard before all is there
+	s.raw, s.count = req.Raw != nil, req.Count
+	if s.piece = req.Whole; s.piece { // nothing is heard before all is there
 		s.watch.limits.FirstEvent, s.watch.limits.Idle = 0, 0
 	}
 	if err := s.open(p, req); err != nil {
@@ -72,6 +74,7 @@ type stream struct {
 	decoder wire.Decoder
 	raw     bool        // the request came as bytes, and the answer goes on as bytes
 	piece   bool        // the answer comes in one
+	count   bool        // it is a number of tokens, no output
 	events  []llm.Event // of the last frame
 	next    int         // of them
 	whole   bool        // the terminal event has come
@@ -234,6 +237,10 @@ func (s *stream) readWhole() error {
 		return s.stamp(s.mismatch(body))
 	}
 	s.next = 0
+	if s.count && json.Valid(body) {
+		s.events = append(s.events[:0], llm.Event{Kind: llm.EventPing, Raw: body, More: true}, llm.Event{Kind: llm.EventDone})
+		return nil
+	}
 	if s.events, err = s.decoder.Decode(s.events[:0], sse.Frame{Raw: body}); err != nil {
 		return s.malformed(err)
 	}

@@ -11,17 +11,25 @@ import (
 
 // credentials is the state of credentials in the store. A power loss may cost the last
 // changes: then one request more finds out.
-type credentials struct{ m *Manager }
+type credentials struct {
+	store   Store
+	changed func()
+}
 
 var _ recovery.CredentialState = credentials{}
 
 // Credentials returns what cools off, for whoever asks a model outside a session. It works as
 // long as the store does.
-func (m *Manager) Credentials() recovery.CredentialState { return credentials{m} }
+func (m *Manager) Credentials() recovery.CredentialState {
+	return credentials{m.store, func() { kick(m.counts) }}
+}
+
+// NewCredentials returns what cools off in a store that has no manager in this process.
+func NewCredentials(s Store) recovery.CredentialState { return credentials{s, func() {}} }
 
 // CoolOffs implements recovery.CredentialState.
 func (c credentials) CoolOffs(ctx context.Context) (list []recovery.CoolOff, err error) {
-	err = c.m.store.View(ctx, func(tx ReadTx) error {
+	err = c.store.View(ctx, func(tx ReadTx) error {
 		list, err = tx.CoolOffs()
 		return err
 	})
@@ -66,9 +74,9 @@ func (c credentials) Settle(ctx context.Context, lanes []recovery.CoolOff, answe
 
 // update changes what cools off, and lets observers know.
 func (c credentials) update(ctx context.Context, f func(tx Tx) error) error {
-	err := c.m.store.Update(ctx, Soft, f)
+	err := c.store.Update(ctx, Soft, f)
 	if err == nil {
-		kick(c.m.counts)
+		c.changed()
 	}
 	return err
 }

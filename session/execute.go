@@ -150,7 +150,7 @@ func (x *execution) route() (*recovery.Route, error) {
 		}
 		return entries
 	}
-	return &recovery.Route{Entries: now, State: credentials{x.m}, NoFallback: x.routing.NoFallback, Key: x.routing.Key,
+	return &recovery.Route{Entries: now, State: x.m.Credentials(), NoFallback: x.routing.NoFallback, Key: x.routing.Key,
 		Person: x.run.Origin.Operator, Going: x.run.Claims > 1, Last: x.last}, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/reprise-run/reprise/failure"
@@ -22,6 +23,9 @@ const (
 	HeaderKey      = "X-Reprise-Key"      // the label of its key
 	HeaderRetryAt  = "X-Reprise-Retry-At" // when the request may pass, where that is known
 )
+
+// ErrStopping is the cause of a context that ends an exchange whose client is still there.
+var ErrStopping = errors.New("the gateway is stopping")
 
 // Exchange is one client's request and its answer. Dialect, Request, Route and Policy are
 // required. It is served once.
@@ -93,7 +97,8 @@ func (x *Exchange) Serve(ctx context.Context, w http.ResponseWriter) Result {
 	b.wait()
 	reply, err := recovery.Do(ctx, plan, gate, b, &req)
 	b.rest()
-	r := Result{Attempts: t.attempts, Asked: t.asked, Output: reply.Output}
+	r := Result{Output: reply.Output}
+	r.Asked, r.Attempts = t.state()
 	if errors.As(err, &r.Stopped) {
 		r.Output = r.Stopped.Output
 		x.stop(ctx, b, &r)
@@ -105,8 +110,9 @@ func (x *Exchange) Serve(ctx context.Context, w http.ResponseWriter) Result {
 // stop tells the client what it has to be told.
 func (x *Exchange) stop(ctx context.Context, b *body, r *Result) {
 	s := r.Stopped
-	if x.Interrupted != nil && ctx.Err() == nil && (b.shown || unsafe(s)) {
-		r.Err = x.Interrupted(ctx, s)
+	left := ctx.Err() != nil && !errors.Is(context.Cause(ctx), ErrStopping)
+	if x.Interrupted != nil && !left && (b.shown || unsafe(s)) {
+		r.Err = x.Interrupted(context.WithoutCancel(ctx), s)
 	}
 	if b.status == 0 {
 		b.refuse(x.refusal(s, time.Now()))
@@ -118,17 +124,28 @@ func (x *Exchange) stop(ctx context.Context, b *body, r *Result) {
 // unsafe reports whether an attempt was stopped for what it may have done.
 func unsafe(s *recovery.Stopped) bool { return s.Attempt != "" && !s.Decision.Safe }
 
-// trace counts what is tried, and hands it on.
+// trace counts what is tried, and hands it on. The keep-alive may ask it from beside.
 type trace struct {
-	next     recovery.Trace
+	next recovery.Trace
+
+	mu       sync.Mutex
 	asked    recovery.Candidate
 	attempts int
 }
 
+// state says who was asked last, and how many were.
+func (t *trace) state() (asked recovery.Candidate, attempts int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.asked, t.attempts
+}
+
 // Chosen implements recovery.Trace.
 func (t *trace) Chosen(c recovery.Choice) {
+	t.mu.Lock()
 	t.asked = c.Candidate
 	t.attempts++
+	t.mu.Unlock()
 	if t.next != nil {
 		t.next.Chosen(c)
 	}
@@ -144,12 +161,13 @@ func (t *trace) Decided(ctx context.Context, attempt string, f *failure.Failure,
 
 // tell says in the header what is known of the exchange so far.
 func (x *Exchange) tell(h http.Header, t *trace) {
+	asked, attempts := t.state()
 	h.Set(HeaderID, x.ID)
-	h.Set(HeaderAttempts, strconv.Itoa(t.attempts))
-	if t.asked.Model != "" {
-		h.Set(HeaderModel, t.asked.Provider+"/"+t.asked.Model)
+	h.Set(HeaderAttempts, strconv.Itoa(attempts))
+	if asked.Model != "" {
+		h.Set(HeaderModel, asked.Provider+"/"+asked.Model)
 	}
-	if t.asked.Key != "" {
-		h.Set(HeaderKey, t.asked.Key)
+	if asked.Key != "" {
+		h.Set(HeaderKey, asked.Key)
 	}
 }

@@ -154,6 +154,7 @@ type Target struct {
 	Query   string // without what the dialect says by it
 	Model   string // where the path names it
 	Whole   bool   // where the path says so
+	Count   bool   // the call asks how many tokens a request is
 }
 
 // Find reports whether a request is a model call of one of the dialects.
@@ -162,10 +163,14 @@ func Find(method string, u *url.URL) (Target, bool) {
 		return Target{}, false
 	}
 	root := url.URL{Scheme: u.Scheme, Host: u.Host}
-	for _, d := range []struct{ dialect, path string }{{"chat", "/chat/completions"}, {"responses", "/responses"}, {"messages", "/v1/messages"}} {
+	for _, d := range []struct {
+		dialect, path string
+		count         bool
+	}{{"chat", "/chat/completions", false}, {"responses", "/responses", false}, {"messages", "/v1/messages", false},
+		{"messages", "/v1/messages/count_tokens", true}} {
 		if prefix, ok := strings.CutSuffix(u.Path, d.path); ok {
 			root.Path = prefix
-			return Target{Dialect: Servers[d.dialect], Base: root.String(), Query: u.RawQuery}, true
+			return Target{Dialect: Servers[d.dialect], Base: root.String(), Query: u.RawQuery, Whole: d.count, Count: d.count}, true
 		}
 	}
 	prefix, call, ok := strings.Cut(u.Path, "/v1beta/")
@@ -178,6 +183,8 @@ func Find(method string, u *url.URL) (Target, bool) {
 	switch method := call[i+1:]; {
 	case method == "generateContent":
 		t.Whole = true
+	case method == "countTokens":
+		t.Whole, t.Count = true, true
 	case method == "streamGenerateContent" && query.Get("alt") == "sse":
 	default: // another method, or a stream that is a JSON array
 		return Target{}, false
@@ -196,9 +203,12 @@ func (t Target) Request(raw []byte) (*llm.Request, error) {
 		return nil, err
 	}
 	req := &llm.Request{Model: h.Model, MaxOutputTokens: h.MaxOutputTokens, ProviderTools: h.ProviderTools,
-		ProviderState: h.ProviderState, Raw: raw, Whole: !h.Stream}
+		ProviderState: h.ProviderState, Raw: raw, Whole: !h.Stream || t.Whole}
 	if t.Model != "" {
 		req.Model, req.Whole = t.Model, t.Whole
+	}
+	if t.Count { // no model is asked: nothing runs
+		req.Count, req.ProviderTools, req.ProviderState = true, nil, false
 	}
 	return req, nil
 }

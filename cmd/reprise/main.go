@@ -50,7 +50,7 @@ func run(ctx context.Context, args, environ []string, stdin io.Reader, stdout, s
 		Args:          cobra.NoArgs,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.AddCommand(p.serve(), p.run(), p.explain(), p.link(), p.rehearse(), p.classify(), p.version(),
+	root.AddCommand(p.serve(), p.gateway(), p.run(), p.explain(), p.link(), p.rehearse(), p.classify(), p.version(),
 		p.sessions(), p.show(), p.send(), p.regenerate(), p.resume(), p.cancel(), p.retry(), p.waiting(), p.audit(), p.tools(), p.watch())
 	root.SetArgs(args)
 	root.SetIn(stdin)

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -180,6 +181,27 @@ func (a *Auth) actor(r *http.Request) (string, *envelope) {
 		return Operator, nil
 	}
 	return "", refuse(CodeUnauthenticated, "log in with a launch link, or send a bearer token")
+}
+
+// Client names who sent a request that shows its key in one of the forms that clients of models
+// use. Where there is no authentication any key will do, from this machine.
+func (a *Auth) Client(r *http.Request) (string, error) {
+	if a.mode == ModeNone {
+		if !local(r.RemoteAddr) {
+			return "", errors.New("without authentication the gateway answers this machine alone")
+		}
+		return Operator, nil
+	}
+	_, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	for _, key := range []string{given, r.Header.Get("X-Api-Key"), r.Header.Get("X-Goog-Api-Key"), r.Header.Get("Api-Key"), r.URL.Query().Get("key")} {
+		if key = strings.TrimSpace(key); key == "" {
+			continue
+		}
+		if name := a.bearer(key); name != "" {
+			return name, nil
+		}
+	}
+	return "", errors.New("the key is not one of this gateway's")
 }
 
 // bearer compares with every token, so that the time tells nothing.

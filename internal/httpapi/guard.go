@@ -51,7 +51,7 @@ func isAPI(path string) bool {
 
 // admit decides whether a request may go on, and finds out who sent it.
 func (h *Handler) admit(r *http.Request) *envelope {
-	if !h.known(r.Host) {
+	if !h.hosts.Known(r.Host) {
 		return refuse(CodeForbidden, "the server does not answer to the host %q; list it under auth.hosts", r.Host)
 	}
 	if err := h.cross.Check(r); err != nil {
@@ -77,11 +77,23 @@ func (h *Handler) admit(r *http.Request) *envelope {
 	return err
 }
 
-// known reports whether a Host header names this server. Another name may be one that an
+// Hosts are the names by which a server may be reached, besides those of loopback.
+type Hosts map[string]bool
+
+// NewHosts makes a set of names; ports say nothing.
+func NewHosts(names []string) Hosts {
+	h := Hosts{}
+	for _, name := range names {
+		h[strings.ToLower(hostname(name))] = true
+	}
+	return h
+}
+
+// Known reports whether a Host header names this server. Another name may be one that an
 // attacker has pointed at our address (DNS rebinding).
-func (h *Handler) known(host string) bool {
+func (h Hosts) Known(host string) bool {
 	name := strings.ToLower(hostname(host))
-	if name == "localhost" || h.hosts[name] {
+	if name == "localhost" || h[name] {
 		return true
 	}
 	a, err := netip.ParseAddr(name)

@@ -17,7 +17,6 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime/debug"
-	"strings"
 	"time"
 )
 
@@ -49,7 +48,7 @@ type Options struct {
 type Handler struct {
 	o        Options
 	mux      *http.ServeMux
-	hosts    map[string]bool
+	hosts    Hosts
 	cross    *http.CrossOriginProtection
 	streams  streams
 	document []byte
@@ -69,7 +68,7 @@ func New(o Options) *Handler {
 	h := &Handler{
 		o:       o,
 		mux:     http.NewServeMux(),
-		hosts:   make(map[string]bool),
+		hosts:   NewHosts(o.Hosts),
 		cross:   http.NewCrossOriginProtection(),
 		streams: streams{all: o.MaxStreams, each: o.MaxStreamsPerActor, by: make(map[string]int)},
 	}
@@ -79,9 +78,6 @@ func New(o Options) *Handler {
 	}
 	if h.streams.each == 0 {
 		h.streams.each = 1024
-	}
-	for _, name := range o.Hosts {
-		h.hosts[strings.ToLower(hostname(name))] = true
 	}
 	h.register()
 	return h
@@ -94,15 +90,20 @@ func (h *Handler) Stop() { h.stop() }
 // Server returns a server for the handler with bounds on headers and idle time. Its Shutdown
 // stops the handler, so that it does not wait for streams.
 func (h *Handler) Server() *http.Server {
-	s := &http.Server{
+	s := Bounded(h, h.o.Log)
+	s.RegisterOnShutdown(h.Stop)
+	return s
+}
+
+// Bounded returns a server with bounds on headers and idle time.
+func Bounded(h http.Handler, log *slog.Logger) *http.Server {
+	return &http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
-		ErrorLog:          slog.NewLogLogger(h.o.Log.Handler(), slog.LevelWarn),
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 	}
-	s.RegisterOnShutdown(h.Stop)
-	return s
 }
 
 // ServeHTTP checks a request and passes it to its route, or to the page.

@@ -30,6 +30,7 @@ import (
 	"github.com/reprise-run/reprise/agent/mcptool"
 	"github.com/reprise-run/reprise/agent/workspace"
 	"github.com/reprise-run/reprise/eventlog"
+	"github.com/reprise-run/reprise/internal/gateway"
 	"github.com/reprise-run/reprise/internal/hooks"
 	"github.com/reprise-run/reprise/internal/httpapi"
 	"github.com/reprise-run/reprise/internal/telemetry"
@@ -70,6 +71,15 @@ type Options struct {
 	passing bool
 }
 
+func (o *Options) defaults() {
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	if o.Grace == 0 {
+		o.Grace = runGrace
+	}
+}
+
 // Server is the parts of the program, working. One goroutine opens and closes it.
 type Server struct {
 	log       *slog.Logger
@@ -78,6 +88,7 @@ type Server struct {
 	tools     *Toolbox
 	auth      *httpapi.Auth
 	api       *httpapi.Handler
+	gateway   *gateway.Handler
 	lock      *lock
 	telemetry *telemetry.Telemetry
 	parts     []part // in the order of their start
@@ -92,12 +103,7 @@ type part struct {
 // Open locks the data folder and starts every part but the listener. It fails with a *Held
 // where another process has the folder.
 func Open(ctx context.Context, cfg Config, o Options) (s *Server, err error) {
-	if o.Log == nil {
-		o.Log = slog.Default()
-	}
-	if o.Grace == 0 {
-		o.Grace = runGrace
-	}
+	o.defaults()
 	s = &Server{log: o.Log}
 	defer func() {
 		if err != nil {
@@ -192,16 +198,10 @@ func Open(ctx context.Context, cfg Config, o Options) (s *Server, err error) {
 		return s, err
 	}
 
-	nonce, err := cfg.Auth.proxyNonce()
-	if err != nil {
+	if s.auth, err = cfg.openAuth(); err != nil {
 		return s, err
 	}
-	s.auth, err = httpapi.OpenAuth(httpapi.AuthOptions{
-		Mode: httpapi.Mode(cfg.Auth.Mode), Dir: cfg.Data, Tokens: cfg.Auth.TokensFile, ProxyNonce: nonce,
-	})
-	if err != nil {
-		return s, err
-	}
+	s.gateway = s.newGateway(cfg, o, s.models.state)
 	s.api = httpapi.New(httpapi.Options{
 		Sessions: s.sessions, Models: s.models, Tools: s.tools, Settings: settings, Auth: s.auth, Page: web.Handler(),
 		Hosts: cfg.hosts(), Log: o.Log, Metrics: s.telemetry.Handler(),
@@ -211,6 +211,16 @@ func Open(ctx context.Context, cfg Config, o Options) (s *Server, err error) {
 		},
 	})
 	return s, nil
+}
+
+func (c *Config) openAuth() (*httpapi.Auth, error) {
+	nonce, err := c.Auth.proxyNonce()
+	if err != nil {
+		return nil, err
+	}
+	return httpapi.OpenAuth(httpapi.AuthOptions{
+		Mode: httpapi.Mode(c.Auth.Mode), Dir: c.Data, Tokens: c.Auth.TokensFile, ProxyNonce: nonce,
+	})
 }
 
 func (s *Server) started(name string, close func() error) {
@@ -233,10 +243,7 @@ func (s *Server) Close() error {
 // Serve opens a server and serves it until ctx is done, then stops it. ready is told the
 // address, as a launch link where one is needed, as soon as the server listens and answers.
 func Serve(ctx context.Context, cfg Config, o Options, ready func(link string)) error {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
-		defer runtime.KeepAlive(make([]byte, heapFloor))
-	}
+	defer tune()()
 	listener, err := net.Listen("tcp", cfg.Listen)
 	if err != nil {
 		return cfg.taken(fmt.Errorf("listen: %w", err))
@@ -246,7 +253,35 @@ func Serve(ctx context.Context, cfg Config, o Options, ready func(link string)) 
 		return errors.Join(err, listener.Close())
 	}
 	httpd := s.api.Server()
-	httpd.Handler = s.telemetry.Incoming(httpd.Handler)
+	httpd.Handler = s.telemetry.Incoming(with(s.gateway, httpd.Handler))
+	base := "http://" + reachable(listener.Addr())
+	return s.run(ctx, httpd, listener, func() error {
+		if err := s.lock.announce(base, o.Version); err != nil {
+			return err
+		}
+		s.log.Info("listening", "url", base, "data", cfg.Data, "version", o.Version)
+		if cfg.Auth.Mode == string(httpapi.ModeNone) {
+			ready(base + "/")
+		} else {
+			ready(s.auth.Link(base))
+		}
+		return nil
+	})
+}
+
+// tune sets how often garbage is collected, until the function that it returns is called.
+func tune() (end func()) {
+	if os.Getenv("GOGC") != "" {
+		return func() {}
+	}
+	debug.SetGCPercent(gcPercent)
+	floor := make([]byte, heapFloor)
+	return func() { runtime.KeepAlive(floor) }
+}
+
+// run serves until ctx is done, then stops every part. ready is called when the listener answers.
+func (s *Server) run(ctx context.Context, httpd *http.Server, listener net.Listener, ready func() error) error {
+	httpd.RegisterOnShutdown(s.gateway.Stop)
 	served := make(chan error, 1)
 	go func() { served <- httpd.Serve(listener) }()
 	s.started("listener", func() error {
@@ -257,18 +292,10 @@ func Serve(ctx context.Context, cfg Config, o Options, ready func(link string)) 
 		}
 		return nil
 	})
-
-	base := "http://" + reachable(listener.Addr())
-	if err := s.lock.announce(base, o.Version); err != nil {
+	if err := ready(); err != nil {
 		return errors.Join(err, s.Close())
 	}
-	s.log.Info("listening", "url", base, "data", cfg.Data, "version", o.Version)
-	if cfg.Auth.Mode == string(httpapi.ModeNone) {
-		ready(base + "/")
-	} else {
-		ready(s.auth.Link(base))
-	}
-
+	var err error
 	select {
 	case <-ctx.Done():
 		s.log.Info("stopping")

@@ -47,6 +47,9 @@ func (Codec) Path(req *llm.Request) string {
 	if req.Whole {
 		u = url.URL{Path: "/v1beta/" + model + ":generateContent"}
 	}
+	if req.Count {
+		u = url.URL{Path: "/v1beta/" + model + ":countTokens"}
+	}
 	return u.String()
 }
 

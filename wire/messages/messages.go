@@ -34,8 +34,13 @@ var _ wire.Codec = Codec{}
 // Dialect returns "messages".
 func (Codec) Dialect() string { return "messages" }
 
-// Path returns the path of every call; the model is named in the body.
-func (Codec) Path(*llm.Request) string { return "/v1/messages" }
+// Path returns the path of a call; the model is named in the body.
+func (Codec) Path(req *llm.Request) string {
+	if req.Count {
+		return "/v1/messages/count_tokens"
+	}
+	return "/v1/messages"
+}
 
 // Authorize sets x-api-key, where there is a key, and anthropic-version where it is not set.
 func (Codec) Authorize(h http.Header, key string) {

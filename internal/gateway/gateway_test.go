@@ -1,0 +1,351 @@
+package gateway_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/reprise-run/reprise/internal/gateway"
+	"github.com/reprise-run/reprise/llm/replay"
+	"github.com/reprise-run/reprise/provider"
+	"github.com/reprise-run/reprise/provider/rehearsal"
+	"github.com/reprise-run/reprise/recovery"
+	"github.com/reprise-run/reprise/transport"
+)
+
+// pipes is a listener whose connections are pipes, so that a test's time is its own.
+type pipes struct {
+	conns chan net.Conn
+	done  chan struct{}
+}
+
+func newPipes() *pipes { return &pipes{make(chan net.Conn), make(chan struct{})} }
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.done:
+		return nil, net.ErrClosed
+	}
+}
+func (p *pipes) Close() error   { close(p.done); return nil }
+func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "unix"} }
+
+func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	ours, theirs := net.Pipe()
+	select {
+	case p.conns <- theirs:
+		return ours, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// world is a gateway between a client and a rehearsal, in a bubble of its own time.
+type world struct {
+	t        *testing.T
+	upstream *rehearsal.Server
+	client   *http.Client
+	gateway  *gateway.Handler
+	server   *http.Server
+	shown    []string // to the provider: keys and queries
+}
+
+var names = []string{"chat", "responses", "messages", "gemini"}
+
+// models are one provider of each dialect; "a then b" is a chain of two scripts.
+type models map[string]*provider.Provider
+
+func (m models) Resolve(dialect, name string) (entries []recovery.Entry, err error) {
+	if name == "unknown" {
+		return nil, errors.New("unknown")
+	}
+	for model := range strings.SplitSeq(name, " then ") {
+		entries = append(entries, recovery.Entry{Provider: dialect, Model: model, Keys: []recovery.Key{{Label: "env:KEY", Hash: "h", Provider: m[dialect].WithKey("operator's")}}})
+	}
+	return entries, nil
+}
+func (m models) Names() []string { return []string{"ok", "chat/ok"} }
+
+func run(t *testing.T, o gateway.Options, f func(w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{t: t}
+		var err error
+		if w.upstream, err = rehearsal.New(); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		far, served := newPipes(), make(chan error, 2)
+		go func() { served <- rehearsal.Serve(ctx, far, http.HandlerFunc(w.far)) }()
+		m := models{}
+		for _, dialect := range names {
+			base := "http://model.test"
+			if dialect == "chat" || dialect == "responses" {
+				base += "/v1"
+			}
+			if m[dialect], err = provider.New(provider.Config{Name: dialect, Codec: transport.Servers[dialect], BaseURL: base, Dial: far.dial,
+				Timeouts: provider.DefaultTimeouts}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		o.Models, o.Log = m, slog.New(slog.DiscardHandler)
+		o.Policy = func() recovery.Policy {
+			p := recovery.DefaultPolicy()
+			p.Tier1.Base = 1 // nothing is left to chance
+			return p
+		}
+		o.Admit = func(r *http.Request) (string, error) {
+			if r.Header.Get("Authorization") == "Bearer wrong" {
+				return "", errors.New("the key is not one of this gateway's")
+			}
+			return "laptop", nil
+		}
+		w.gateway = gateway.New(o)
+		near := newPipes()
+		w.server = &http.Server{Handler: w.gateway, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0)}
+		go func() { served <- w.server.Serve(near) }()
+		way := &http.Transport{DialContext: near.dial}
+		w.client = &http.Client{Transport: way}
+		f(w)
+		w.gateway.Stop()
+		way.CloseIdleConnections()
+		w.server.Close()
+		for _, p := range m {
+			p.CloseIdle()
+		}
+		cancel()
+		<-served
+		<-served
+	})
+}
+
+func (w *world) far(rw http.ResponseWriter, r *http.Request) {
+	w.shown = append(w.shown, fmt.Sprint(r.Header["Authorization"], r.Header["X-Api-Key"], r.Header["X-Goog-Api-Key"], r.URL.RawQuery))
+	w.upstream.ServeHTTP(rw, r)
+}
+
+// post asks the gateway and returns what a client sees.
+func (w *world) post(dialect, model string, stream bool, header ...string) (*http.Response, string, error) {
+	w.t.Helper()
+	path, body := "/v1/chat/completions", `{"model":%q,"messages":[{"role":"user","content":"Hello?"}],"stream":%t}`
+	switch dialect {
+	case "responses":
+		path, body = "/v1/responses", `{"model":%q,"input":"Hello?","stream":%t}`
+	case "messages":
+		path, body = "/v1/messages", `{"model":%q,"max_tokens":1000,"messages":[{"role":"user","content":"Hello?"}],"stream":%t}`
+	case "gemini":
+		method := "generateContent"
+		if stream {
+			method = "streamGenerateContent?alt=sse&key=client"
+		}
+		path, body = "/v1beta/models/"+strings.ReplaceAll(model, " ", "%20")+":"+method, `{"contents":[{"role":"user","parts":[{"text":"Hello?"}]}]}`
+	}
+	if strings.Contains(body, "%q") {
+		body = fmt.Sprintf(body, model, stream)
+	}
+	r, err := http.NewRequestWithContext(w.t.Context(), http.MethodPost, "http://gateway.test"+path, strings.NewReader(body))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer client's")
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	resp, err := w.client.Do(r)
+	if err != nil {
+		w.t.Fatalf("%s %s: %v", dialect, model, err)
+	}
+	defer resp.Body.Close()
+	got, err := io.ReadAll(resp.Body)
+	return resp, string(got), err
+}
+
+// ends is how a broken answer ends in each dialect; gemini's is cut.
+var ends = map[string]string{
+	"chat":      `"code":"stream_interrupted"`,
+	"responses": `"code":"invalid_prompt"`,
+	"messages":  `"type":"invalid_request_error"`,
+}
+
+// terminal is what only a whole answer has.
+var terminal = map[string]string{"chat": "[DONE]", "responses": "response.completed", "messages": "message_stop", "gemini": "finishReason"}
+
+// An answer comes whole, says whence, and the operator's key goes to the provider alone.
+func TestAnswer(t *testing.T) {
+	run(t, gateway.Options{}, func(w *world) {
+		for _, dialect := range names {
+			for _, stream := range []bool{true, false} {
+				resp, body, err := w.post(dialect, "overloaded-then-ok-fast", stream)
+				if err != nil || resp.StatusCode != 200 || stream && !strings.Contains(body, terminal[dialect]) {
+					t.Errorf("%s %t: %d %v %s", dialect, stream, resp.StatusCode, err, body)
+				}
+				h := resp.Header
+				if !strings.HasPrefix(h.Get(transport.HeaderID), "gw_") || h.Get(transport.HeaderAttempts) != "2" ||
+					h.Get(transport.HeaderModel) != dialect+"/overloaded-then-ok-fast" || h.Get(transport.HeaderKey) != "env:KEY" {
+					t.Errorf("%s: header %v", dialect, h)
+				}
+			}
+		}
+		for _, said := range w.shown {
+			if strings.Contains(said, "client") || !strings.Contains(said, "operator's") {
+				t.Errorf("the provider was sent %s", said)
+			}
+		}
+	})
+}
+
+// fences records what was raised, and when.
+type fences struct {
+	mu     sync.Mutex
+	raised []string
+	stands *gateway.Fence
+}
+
+func (f *fences) Stands(context.Context, *gateway.Call) (*gateway.Fence, error) { return f.stands, nil }
+func (f *fences) Raise(_ context.Context, c *gateway.Call, s *recovery.Stopped) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.raised = append(f.raised, c.Client+" "+c.Model+" "+s.Failure.Class.String())
+	return nil
+}
+
+// R2-R4: a broken answer ends as its dialect says, after its fence was raised, and is not sent
+// again.
+func TestBroken(t *testing.T) {
+	f := &fences{}
+	run(t, gateway.Options{Fences: f}, func(w *world) {
+		for i, dialect := range names {
+			_, body, err := w.post(dialect, "cut-after-text-fast", true)
+			end, worded := ends[dialect]
+			if (err == nil) != worded || worded && !strings.Contains(body, end) || strings.Contains(body, terminal[dialect]) || !strings.Contains(body, "rehearsed") {
+				t.Errorf("%s: %v\n%s", dialect, err, body)
+			}
+			if len(f.raised) != i+1 || f.raised[i] != "laptop cut-after-text-fast stream_interrupted" {
+				t.Errorf("%s: raised %q", dialect, f.raised)
+			}
+		}
+		if n := w.upstream.Requests().Total; n != len(names) {
+			t.Errorf("%d requests", n)
+		}
+		f.stands = &gateway.Fence{ID: "f1", Call: "gw_1", Until: time.Now()}
+		for _, dialect := range names {
+			resp, body, _ := w.post(dialect, "ok-fast", true)
+			if resp.StatusCode != 400 || resp.Header.Get("X-Should-Retry") != "false" || !strings.Contains(body, "f1") {
+				t.Errorf("%s behind a fence: %d %s", dialect, resp.StatusCode, body)
+			}
+		}
+	})
+}
+
+// R8, R10: a waiting client is kept alive; when it then fails, that is no status any more, and
+// no fence, since nothing was shown.
+func TestKeepAlive(t *testing.T) {
+	f := &fences{}
+	run(t, gateway.Options{Fences: f, KeepAlive: 10 * time.Second}, func(w *world) {
+		for _, dialect := range names {
+			began := time.Now()
+			resp, body, err := w.post(dialect, "silent", true)
+			keep := string(transport.Servers[dialect].KeepAlive())
+			if resp.StatusCode != 200 || strings.Count(body, keep) < 20 || (err == nil) == (dialect == "gemini") || !strings.Contains(body, ends[dialect]) {
+				t.Errorf("%s after %v: %d %v\n%s", dialect, time.Since(began), resp.StatusCode, err, body)
+			}
+			if dialect == "gemini" && strings.Contains(body, "\n:") {
+				t.Error("a comment in gemini's stream")
+			}
+			_, body, err = w.post(dialect, "slow-text", true)
+			if err != nil || !strings.Contains(body, terminal[dialect]) {
+				t.Errorf("%s: %v\n%s", dialect, err, body)
+			}
+		}
+		if len(f.raised) != 0 {
+			t.Errorf("raised %q", f.raised)
+		}
+	})
+}
+
+// What a client asks for by header.
+func TestHeaders(t *testing.T) {
+	run(t, gateway.Options{Hold: func(string) replay.Hold { return replay.Hold{} }}, func(w *world) {
+		for _, dialect := range names {
+			total := w.upstream.Requests().Total
+			if resp, body, err := w.post(dialect, "failed-inside-text-once-fast", true, gateway.HeaderHold, "whole"); err != nil || resp.StatusCode != 200 ||
+				!strings.Contains(body, terminal[dialect]) {
+				t.Errorf("%s held whole: %v\n%s", dialect, err, body)
+			}
+			if resp, _, _ := w.post(dialect, "always-503", true, gateway.HeaderAttempts, "1"); resp.StatusCode != 503 && resp.StatusCode != 529 {
+				t.Errorf("%s once: %d", dialect, resp.StatusCode)
+			}
+			if resp, body, err := w.post(dialect, "always-503 then ok-fast", true); err != nil || resp.Header.Get(transport.HeaderModel) != dialect+"/ok-fast" {
+				t.Errorf("%s falls back: %v %v\n%s", dialect, err, resp.Header, body)
+			}
+			if resp, _, _ := w.post(dialect, "always-503 then ok-fast", true, gateway.HeaderFallback, "none", gateway.HeaderAttempts, "1"); resp.StatusCode < 500 {
+				t.Errorf("%s does not fall back: %d", dialect, resp.StatusCode)
+			}
+			if n := w.upstream.Requests().Total - total; n != 2+1+4+1 {
+				t.Errorf("%s: %d requests", dialect, n)
+			}
+			for _, bad := range []string{gateway.HeaderHold, gateway.HeaderAttempts, gateway.HeaderFallback} {
+				if resp, body, _ := w.post(dialect, "ok-fast", true, bad, "odd"); resp.StatusCode != 400 || !strings.Contains(body, bad) {
+					t.Errorf("%s %s: %d %s", dialect, bad, resp.StatusCode, body)
+				}
+			}
+		}
+	})
+}
+
+// What the gateway itself refuses is said in the dialect of the path.
+func TestRefusals(t *testing.T) {
+	run(t, gateway.Options{}, func(w *world) {
+		for _, dialect := range names {
+			resp, body, _ := w.post(dialect, "ok-fast", true, "Authorization", "Bearer wrong")
+			if resp.StatusCode != 401 || !strings.Contains(body, `"error":{`) || strings.Contains(body, "UNAUTHENTICATED") != (dialect == "gemini") {
+				t.Errorf("%s: %d %s", dialect, resp.StatusCode, body)
+			}
+			if resp, body, _ = w.post(dialect, "unknown", true); resp.StatusCode != 500 || strings.Contains(body, "unknown") {
+				t.Errorf("%s: %d %s", dialect, resp.StatusCode, body)
+			}
+		}
+		for path, want := range map[string]string{"/v1/models": `"id":"chat/ok"`, "/v1/models/chat/ok": `"id":"chat/ok"`, "/v1/models/none": "model_not_found",
+			"/v1beta/models": `"name":"models/chat/ok"`, "/v1/none": "not_found"} {
+			resp, err := w.client.Get("http://gateway.test" + path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, err := io.ReadAll(resp.Body)
+			resp.Body.Close()
+			if err != nil || !strings.Contains(string(body), want) {
+				t.Errorf("%s: %v %s", path, err, body)
+			}
+		}
+		if n := w.upstream.Requests().Total; n != 0 {
+			t.Errorf("%d requests", n)
+		}
+	})
+}
+
+// When the gateway stops, answers go on for the grace and then end as broken ones do.
+func TestStop(t *testing.T) {
+	f := &fences{}
+	run(t, gateway.Options{Fences: f}, func(w *world) {
+		time.AfterFunc(3*time.Second, w.gateway.Stop)
+		began := time.Now()
+		_, body, err := w.post("chat", "drip", true)
+		if took := time.Since(began); err != nil || !strings.Contains(body, ends["chat"]) || took < 7*time.Second || took > 8*time.Second {
+			t.Errorf("after %v: %v\n%s", took, err, body)
+		}
+		if len(f.raised) != 1 {
+			t.Errorf("raised %q", f.raised)
+		}
+	})
+}

@@ -1,0 +1,196 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/reprise-run/reprise/failure"
+	"github.com/reprise-run/reprise/internal/gateway"
+	"github.com/reprise-run/reprise/internal/httpapi"
+	"github.com/reprise-run/reprise/llm/replay"
+	"github.com/reprise-run/reprise/recovery"
+	"github.com/reprise-run/reprise/session"
+	"github.com/reprise-run/reprise/store/sqlite"
+)
+
+// Resolve implements gateway.Models. A name is a chain's, provider/model, a model that a provider
+// of the dialect lists, or, where one provider alone speaks the dialect, whatever that calls its
+// models. Of a chain those are asked that speak the client's dialect.
+func (m *Models) Resolve(dialect, name string) ([]recovery.Entry, error) {
+	var entries []recovery.Entry
+	var unread *failure.Failure
+	others := ""
+	for _, model := range m.named(dialect, name) {
+		e, err := m.entry(model)
+		if err != nil {
+			return nil, err
+		}
+		if d := m.providers[e.Provider].dialect; d != dialect {
+			others = fmt.Sprintf("%s speaks %s", e.Name(), d)
+			continue
+		}
+		usable := false
+		for _, k := range e.Keys {
+			if usable = usable || k.Err == nil; k.Err != nil && unread == nil {
+				unread = k.Err
+			}
+		}
+		if usable {
+			entries = append(entries, e)
+		}
+	}
+	switch {
+	case len(entries) > 0:
+		return entries, nil
+	case unread != nil:
+		return nil, unread
+	case others != "":
+		return nil, m.notFound("", name, fmt.Sprintf("Nothing that %q stands for speaks %s: %s.", name, dialect, others))
+	}
+	return nil, m.notFound("", name, fmt.Sprintf("There is no model %q that speaks %s.", name, dialect))
+}
+
+// named lists the models that a client's name stands for.
+func (m *Models) named(dialect, name string) []string {
+	if chain, ok := m.cfg.Chains[name]; ok {
+		return chain
+	}
+	provider, model, _ := strings.Cut(name, "/")
+	if provider == rehearsalName && model != "" {
+		return []string{rehearsalName + "-" + dialect + "/" + model}
+	}
+	if m.providers[provider] != nil && model != "" {
+		return []string{name}
+	}
+	var speak, list []string
+	for p, e := range m.providers {
+		if e.dialect != dialect || isRehearsal(p) {
+			continue
+		}
+		speak = append(speak, p)
+		if slices.Contains(m.modelsOf(p), name) {
+			list = append(list, p)
+		}
+	}
+	switch {
+	case name == "":
+	case len(list) == 1:
+		return []string{list[0] + "/" + name}
+	case len(list) == 0 && len(speak) == 1:
+		return []string{speak[0] + "/" + name}
+	case m.rehearsing():
+		return []string{rehearsalName + "-" + dialect + "/" + name}
+	}
+	return nil
+}
+
+// Names implements gateway.Models.
+func (m *Models) Names() []string {
+	var names []string
+	for _, c := range m.Chains() {
+		names = append(names, c.Name)
+	}
+	for _, model := range m.List() {
+		if !isRehearsal(model.Provider) || m.rehearsing() {
+			names = append(names, model.Name)
+		}
+	}
+	return names
+}
+
+// newGateway makes the gateway of the server's parts.
+func (s *Server) newGateway(cfg Config, o Options, coolOffs recovery.CredentialState) *gateway.Handler {
+	hosts := httpapi.NewHosts(cfg.hosts())
+	cross := http.NewCrossOriginProtection()
+	holds := cfg.Recovery.holds()
+	policy := cfg.Recovery.policy()
+	return gateway.New(gateway.Options{
+		Models:   s.models,
+		CoolOffs: coolOffs,
+		Log:      o.Log,
+		Policy:   func() recovery.Policy { return policy },
+		Hold: func(model string) replay.Hold {
+			if hold, ok := holds[model]; ok {
+				return hold
+			}
+			return cfg.Recovery.Hold.replay()
+		},
+		Admit: func(r *http.Request) (string, error) {
+			if !hosts.Known(r.Host) {
+				return "", fmt.Errorf("the server does not answer to the host %q; list it under auth.hosts", r.Host)
+			}
+			if err := cross.Check(r); err != nil {
+				return "", err
+			}
+			return s.auth.Client(r)
+		},
+	})
+}
+
+// with serves the gateway's routes beside the rest.
+func with(g *gateway.Handler, rest http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for _, root := range gateway.Paths {
+			if strings.HasPrefix(r.URL.Path, root) {
+				g.ServeHTTP(w, r)
+				return
+			}
+		}
+		rest.ServeHTTP(w, r)
+	})
+}
+
+// ServeGateway serves the gateway alone, without sessions and page, until ctx is done. ready is
+// told the address.
+func ServeGateway(ctx context.Context, cfg Config, o Options, ready func(base string)) (err error) {
+	defer tune()()
+	listener, err := net.Listen("tcp", cfg.Listen)
+	if err != nil {
+		return cfg.taken(fmt.Errorf("listen: %w", err))
+	}
+	s, err := openGateway(cfg, &o)
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	return s.run(ctx, httpapi.Bounded(s.gateway, o.Log), listener, func() error {
+		base := "http://" + reachable(listener.Addr())
+		s.log.Info("gateway listening", "url", base, "data", cfg.Data, "version", o.Version)
+		ready(base)
+		return nil
+	})
+}
+
+// openGateway opens the parts that a gateway alone needs.
+func openGateway(cfg Config, o *Options) (s *Server, err error) {
+	o.defaults()
+	s = &Server{log: o.Log}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.Close())
+		}
+	}()
+	if s.lock, err = acquire(cfg.Data); err != nil {
+		return s, err
+	}
+	s.started("lock", s.lock.Close)
+	if s.models, err = OpenModels(cfg); err != nil {
+		return s, err
+	}
+	s.started("models", s.models.Close)
+	store, err := sqlite.Open(filepath.Join(cfg.Data, databaseFile))
+	if err != nil {
+		return s, err
+	}
+	s.started("store", store.Close)
+	if s.auth, err = cfg.openAuth(); err != nil {
+		return s, err
+	}
+	s.gateway = s.newGateway(cfg, *o, session.NewCredentials(store))
+	return s, nil
+}
