@@ -2,16 +2,19 @@
 // asks for, their results committed, the next call.
 //
 // It promises: an output is committed before any of its tools starts; a tool call is recorded
-// before it starts, starts at most once, and its stored result is used where there is one; no
-// model call goes out but through recovery.Do. It refuses to decide what a failure means and
+// before it starts, starts at most once, with arguments that fit the tool's schema and, where it
+// needs that, only after the operator has approved of it; its stored result is used where there is
+// one, and is bounded; no model call goes out but through recovery.Do. It refuses to decide what a failure means and
 // keeps nothing itself: the Journal does.
 package agent
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
+
+	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/reprise-run/reprise/failure"
 	"github.com/reprise-run/reprise/llm"
@@ -26,16 +29,24 @@ type Call struct {
 	Name      string
 	Arguments string
 	Effect    bool
+	Ask       bool // it starts only after the operator has approved of it
 }
 
-// Journal is the durable story of a run. Each method returns when its change is stored.
+// Journal is the durable story of a run. Each method returns when its change is stored. Those
+// that take a Call are used for several calls at a time.
 type Journal interface {
 	// Output commits the output of a step.
 	Output(ctx context.Context, step int, r recovery.Reply) error
-	// Start records a call before its tool starts. Where the call has a result already, it
-	// returns that result, and the tool must not start. ErrUnknownOutcome: the call was
-	// started before, and nobody knows how it ended.
-	Start(ctx context.Context, c Call) (result *llm.Part, err error)
+	// Result is the result that a call has already, nil where it has none. ErrUnknownOutcome: the
+	// call was started before, and nobody knows how it ended.
+	Result(c Call) (*llm.Part, error)
+	// Refuse stores the result of a call that never starts, because it cannot be carried out.
+	Refuse(ctx context.Context, c Call, result llm.Part) error
+	// Ask waits for the operator's word on a call that needs it. Where they deny it, it returns
+	// the result that says so, and the tool must not start.
+	Ask(ctx context.Context, c Call) (denied *llm.Part, err error)
+	// Start records a call before its tool starts. An error: it must not.
+	Start(ctx context.Context, c Call) error
 	// End stores the result of a call.
 	End(ctx context.Context, c Call, result llm.Part) error
 	// Results commits the results of a step, in call order.
@@ -68,6 +79,11 @@ type Run struct {
 	Compaction Compaction
 	// About is what is known of an entry's model.
 	About func(provider, model string) llm.ModelFacts
+	// Progress is told how far a tool is that runs, a few times a second at most; nil: nobody is.
+	Progress func(Call, Progress)
+	Log      *slog.Logger // required
+
+	schemas map[string]*jsonschema.Resolved // of the tools that were called; nil: not checked
 }
 
 // Do runs the loop until the model asks for no more tools. Its error is a
@@ -129,57 +145,6 @@ func (r *Run) Do(ctx context.Context) error {
 func Answered(messages []llm.Message) bool {
 	n := len(messages)
 	return n > 0 && messages[n-1].Role == llm.RoleAssistant && len(callsOf(messages[n-1].Parts)) == 0
-}
-
-// act runs a step's tools, one after the other, and commits their results.
-func (r *Run) act(ctx context.Context, step int, calls []llm.Part, tools map[string]Tool) error {
-	results := make([]llm.Part, 0, len(calls))
-	for _, p := range calls {
-		t := tools[p.Name]
-		c := Call{Step: step, ID: p.CallID, Name: p.Name, Arguments: p.Arguments, Effect: t != nil && t.Traits().Effect}
-		stored, err := r.Journal.Start(ctx, c)
-		if err != nil {
-			return fmt.Errorf("record the call of %s: %w", c.Name, err)
-		}
-		if stored != nil {
-			results = append(results, *stored)
-			continue
-		}
-		result := llm.Part{Kind: llm.PartToolResult, CallID: c.ID, Name: c.Name}
-		result.Content, err = run(ctx, t, c)
-		if err != nil {
-			result.IsError = true
-			if !errors.Is(err, ErrResult) {
-				result.Content = append(result.Content, llm.Text(err.Error()))
-			}
-		}
-		if err := r.Journal.End(context.WithoutCancel(ctx), c, result); err != nil {
-			return fmt.Errorf("store the result of %s: %w", c.Name, err)
-		}
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		results = append(results, result)
-	}
-	if err := r.Journal.Results(ctx, step, results); err != nil {
-		return fmt.Errorf("commit the results of step %d: %w", step, err)
-	}
-	r.Request.Messages = append(r.Request.Messages, llm.Message{Role: llm.RoleTool, Parts: results})
-	return nil
-}
-
-func run(ctx context.Context, t Tool, c Call) ([]llm.Part, error) {
-	if t == nil {
-		return nil, fmt.Errorf("there is no tool named %q", c.Name)
-	}
-	arguments := json.RawMessage(c.Arguments)
-	if c.Arguments == "" {
-		arguments = json.RawMessage("{}")
-	}
-	if !json.Valid(arguments) {
-		return nil, errors.New("the arguments are not valid JSON; the tool was not run")
-	}
-	return t.Run(ctx, arguments, func(Progress) {})
 }
 
 // callsOf returns the calls that may be run: whole ones.

@@ -261,12 +261,19 @@ func clip(s string, size int) string {
 	if len(s) <= size {
 		return s
 	}
-	head, tail := size/2, len(s)-size/2
+	head, tail := ends(s, size)
+	return s[:head] + " […] " + s[tail:]
+}
+
+// ends finds where the beginning of a text ends and its end begins, which together are of about so
+// many bytes.
+func ends(s string, size int) (head, tail int) {
+	head, tail = size/2, len(s)-size/2
 	for head > 0 && !utf8.RuneStart(s[head]) {
 		head--
 	}
 	for tail < len(s) && !utf8.RuneStart(s[tail]) {
 		tail++
 	}
-	return s[:head] + " […] " + s[tail:]
+	return head, tail
 }

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"github.com/reprise-run/reprise/agent"
 	"github.com/reprise-run/reprise/llm"
 	"github.com/reprise-run/reprise/recovery"
 )
@@ -21,8 +22,10 @@ const (
 	EventAttempt EventType = "attempt"
 	// EventSwitch: another model or key is asked than before. Switch is set.
 	EventSwitch EventType = "switch"
-	// EventToolCall: a tool call started or ended. ToolCall is set.
+	// EventToolCall: a tool call has got another state. ToolCall is set.
 	EventToolCall EventType = "tool_call"
+	// EventToolProgress: a tool that runs says how far it is. Never in the log, never replayed.
+	EventToolProgress EventType = "tool_progress"
 	// EventPending: the queue has changed. Pending is all of it.
 	EventPending EventType = "pending"
 	// EventSuperseded: the messages after Anchor that are listed were superseded by the run.
@@ -50,19 +53,20 @@ type Event struct {
 	Revision int64 `json:"revision,omitempty"`
 	At       Time  `json:"at,omitempty"`
 
-	Session    *Session    `json:"session,omitempty"`
-	Message    *Message    `json:"message,omitempty"`
-	Run        *Run        `json:"run,omitempty"`
-	Attempt    *Attempt    `json:"attempt,omitempty"`
-	Switch     *Switch     `json:"switch,omitempty"`
-	ToolCall   *ToolCall   `json:"tool_call,omitempty"`
-	Pending    *[]Pending  `json:"pending,omitempty"`
-	Superseded *Superseded `json:"superseded,omitempty"`
-	Schedule   *Schedule   `json:"schedule,omitempty"`
-	Output     *Output     `json:"output,omitempty"`
-	Progress   *Progress   `json:"progress,omitempty"`
-	Snapshot   *Snapshot   `json:"snapshot,omitempty"`
-	System     *System     `json:"system,omitempty"`
+	Session    *Session      `json:"session,omitempty"`
+	Message    *Message      `json:"message,omitempty"`
+	Run        *Run          `json:"run,omitempty"`
+	Attempt    *Attempt      `json:"attempt,omitempty"`
+	Switch     *Switch       `json:"switch,omitempty"`
+	ToolCall   *ToolCall     `json:"tool_call,omitempty"`
+	Pending    *[]Pending    `json:"pending,omitempty"`
+	Superseded *Superseded   `json:"superseded,omitempty"`
+	Schedule   *Schedule     `json:"schedule,omitempty"`
+	Output     *Output       `json:"output,omitempty"`
+	Progress   *Progress     `json:"progress,omitempty"`
+	Tool       *ToolProgress `json:"tool_progress,omitempty"`
+	Snapshot   *Snapshot     `json:"snapshot,omitempty"`
+	System     *System       `json:"system,omitempty"`
 }
 
 // Output is one batch of a run's published events.
@@ -90,6 +94,14 @@ type Progress struct {
 	Call       bool  `json:"call"`
 }
 
+// ToolProgress is how far a tool call is, in the tool's own words and measure.
+type ToolProgress struct {
+	RunID  RunID  `json:"run_id"`
+	Step   int    `json:"step"`
+	CallID string `json:"call_id"`
+	agent.Progress
+}
+
 // Superseded lists messages that left the model's context.
 type Superseded struct {
 	Anchor   MessageID   `json:"anchor"`
@@ -110,8 +122,9 @@ type Snapshot struct {
 	ToolCalls []ToolCall `json:"tool_calls,omitempty"`
 	// Output is what the active run has published of its uncommitted step, merged.
 	Output *Output `json:"output,omitempty"`
-	// Progress is what that run holds back.
-	Progress *Progress `json:"progress,omitempty"`
+	// Progress is what that run holds back, ToolProgress how far its tools are.
+	Progress     *Progress      `json:"progress,omitempty"`
+	ToolProgress []ToolProgress `json:"tool_progress,omitempty"`
 }
 
 // System counts what the server does.

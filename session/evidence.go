@@ -35,6 +35,9 @@ func evidenceOf(tx ReadTx, run Run) (replay.RunEvidence, error) {
 			return replay.RunEvidence{}, err
 		}
 		for _, c := range calls {
+			if c.StartedAt == 0 {
+				continue
+			}
 			step := c.Step
 			if c.State == CallStarted || c.State == CallUnknown {
 				step = outputs // nobody knows how it ended: it speaks against any way on
@@ -65,12 +68,13 @@ func evidenceOf(tx ReadTx, run Run) (replay.RunEvidence, error) {
 }
 
 // outputsOf counts the run's steps whose output is stored: the committed ones, and one whose
-// tools' results are not.
+// tools' results are not. Behind the message of a run that continues another there are only rows
+// of it and of those that it continues.
 func outputsOf(rows []Message, run Run) int {
 	n := run.Steps
 	if len(rows) > 0 {
 		last := rows[len(rows)-1]
-		ours := last.RunID == run.ID || last.RunID == run.Continues
+		ours := last.RunID == run.ID || run.Continues != ""
 		if ours && last.Role == RoleReply && last.Step == n && last.Interrupted == "" && asks(last.Parts) {
 			n++
 		}

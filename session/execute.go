@@ -15,7 +15,7 @@ import (
 )
 
 // execution is one claim of one run: the agent's journal, the gate's ledger, and the writer
-// of its output. It is used by one goroutine.
+// of its output. It is used by one goroutine, but for what the journal says of tool calls.
 type execution struct {
 	m       *Manager
 	run     Run
@@ -122,6 +122,7 @@ func (x *execution) work(ctx context.Context) error {
 		Compaction: x.m.cfg.Compaction,
 		About:      x.m.models.About,
 	}
+	run.Log, run.Progress = x.m.cfg.Log, x.toolProgress
 	if x.m.cfg.Tools != nil {
 		run.Tools = x.m.cfg.Tools(ctx, settings)
 	}
@@ -190,7 +191,7 @@ func (x *execution) finish(ctx context.Context, end error) error {
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, errStopped):
 		wanted = MoveStop
-	case errors.Is(cause, errShutdown):
+	case errors.Is(cause, errShutdown), errors.Is(end, errShutdown):
 		wanted = MoveRelease
 	case end != nil:
 		wanted = MoveFail
@@ -314,6 +315,9 @@ func (x *execution) ended(tx Tx, run *Run, do Do, f *failure.Failure, stopped *r
 		}
 	}
 	run.EndedAt = At(now)
+	if err := settle(tx, run.ID, run.State == Cancelled); err != nil {
+		return err
+	}
 	if row == nil {
 		return nil
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -40,6 +41,7 @@ type hub struct {
 	live  map[RunID]*liveRun
 	ended []endedRun
 	held  map[ID]*Progress                // what was told last of what is held back
+	tools map[ID]map[callKey]ToolProgress // and of how far the tools of its run are
 	subs  map[ID]map[*subscriber]struct{} // by the session that they follow; empty: none
 	// leases of viewers that look away for a while, by session and viewer, until when
 	leases map[ID]map[string]time.Time
@@ -101,7 +103,7 @@ func (s *subscriber) lose() {
 }
 
 func newHub(incarnation string) *hub {
-	return &hub{incarnation: incarnation, live: map[RunID]*liveRun{}, held: map[ID]*Progress{}, subs: map[ID]map[*subscriber]struct{}{}, leases: map[ID]map[string]time.Time{}}
+	return &hub{incarnation: incarnation, live: map[RunID]*liveRun{}, held: map[ID]*Progress{}, tools: map[ID]map[callKey]ToolProgress{}, subs: map[ID]map[*subscriber]struct{}{}, leases: map[ID]map[string]time.Time{}}
 }
 
 // record takes the log's next record in.
@@ -157,6 +159,11 @@ func (h *hub) lifecycle(data []byte) (forAll bool, err error) {
 			Role  Role
 			Step  int
 		}
+		ToolCall *struct {
+			Step   int
+			CallID string `json:"call_id"`
+			State  CallState
+		} `json:"tool_call"`
 	}
 	if err := json.Unmarshal(data, &e); err != nil {
 		return false, err
@@ -165,7 +172,10 @@ func (h *hub) lifecycle(data []byte) (forAll bool, err error) {
 		delete(h.held, e.SessionID)
 	}
 	switch {
+	case e.Type == EventToolCall && e.ToolCall.State != CallStarted:
+		delete(h.tools[e.SessionID], callKey{e.ToolCall.Step, e.ToolCall.CallID})
 	case e.Type == EventRun && e.Run.State.Terminal():
+		delete(h.tools, e.SessionID)
 		delete(h.live, e.Run.ID)
 		h.ended = append(h.ended, endedRun{e.Run.SessionID, e.Run.ID, e.At})
 	case e.Type == EventMessage && e.Message.Role == RoleReply:
@@ -207,6 +217,12 @@ func (h *hub) broadcast(e Event) {
 	if e.Progress != nil {
 		h.held[e.SessionID] = e.Progress
 	}
+	if p := e.Tool; p != nil {
+		if h.tools[e.SessionID] == nil {
+			h.tools[e.SessionID] = map[callKey]ToolProgress{}
+		}
+		h.tools[e.SessionID][callKey{p.Step, p.CallID}] = *p
+	}
 	for s := range h.observers(e.SessionID) {
 		s.put(frame)
 	}
@@ -217,10 +233,11 @@ func (h *hub) id(seq uint64) string {
 }
 
 // standing is what the hub alone knows of a session: what its run has published of its newest
-// step, and what it holds back.
+// step, what it holds back, and how far its tools are.
 type standing struct {
 	output *Output
 	held   *Progress
+	tools  []ToolProgress
 }
 
 // subscribe begins to follow from now on. It returns where that is, and how things stand there.
@@ -239,7 +256,7 @@ func (h *hub) subscribe(session ID) (s *subscriber, at string, now standing, err
 			now.output = &o
 		}
 	}
-	now.held = h.held[session]
+	now.held, now.tools = h.held[session], slices.Collect(maps.Values(h.tools[session]))
 	return h.add(session), h.id(h.seq), now, nil
 }
 

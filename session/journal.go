@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"time"
 
 	"github.com/reprise-run/reprise/agent"
 	"github.com/reprise-run/reprise/llm"
@@ -66,54 +65,6 @@ func insert(tx Tx, run *Run, msg *Message, last bool) error {
 	return emit(tx, run.SessionID, Event{Type: EventMessage, Message: msg})
 }
 
-// Start implements agent.Journal.
-func (x *execution) Start(ctx context.Context, c agent.Call) (*llm.Part, error) {
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
-	}
-	if p, ok := x.prior[callKey{c.Step, c.ID}]; ok && p.State != CallAgain {
-		if p.State == CallEnded {
-			return p.Result, nil
-		}
-		return nil, agent.ErrUnknownOutcome
-	}
-	call := ToolCall{
-		SessionID: x.run.SessionID, RunID: x.run.ID, Step: c.Step, CallID: c.ID, Name: c.Name,
-		Arguments: c.Arguments, Effect: c.Effect, State: CallStarted, StartedAt: At(time.Now()),
-	}
-	err := x.commit(ctx, func(tx Tx, run *Run) error {
-		if run.CancelRequested {
-			return ErrLost
-		}
-		if err := tx.InsertToolCall(call); err != nil {
-			return err
-		}
-		return emit(tx, run.SessionID, Event{Type: EventToolCall, ToolCall: &call})
-	})
-	return nil, err
-}
-
-// End implements agent.Journal.
-func (x *execution) End(ctx context.Context, c agent.Call, result llm.Part) error {
-	return x.commit(ctx, func(tx Tx, run *Run) error {
-		calls, err := tx.ToolCalls(x.run.ID)
-		if err != nil {
-			return err
-		}
-		for _, call := range calls {
-			if call.CallID != c.ID || call.Step != c.Step {
-				continue
-			}
-			call.State, call.Result, call.EndedAt = CallEnded, &result, At(time.Now())
-			if err := tx.PutToolCall(call, CallStarted); err != nil {
-				return err
-			}
-			return emit(tx, run.SessionID, Event{Type: EventToolCall, ToolCall: &call})
-		}
-		return errors.New("the call was not recorded")
-	})
-}
-
 // asks reports whether an output asks for tools.
 func asks(parts []llm.Part) bool {
 	for _, p := range parts {
@@ -147,7 +98,10 @@ func (x *execution) conversation(tx ReadTx) (req llm.Request, set Settings, outp
 			return req, set, 0, err
 		}
 		for _, c := range calls {
-			x.prior[callKey{c.Step, c.CallID}] = c
+			key := callKey{c.Step, c.CallID}
+			if _, newer := x.prior[key]; !newer {
+				x.prior[key] = c
+			}
 		}
 		if run.Continues == "" {
 			return req, set, outputsOf(messages, x.run), nil

@@ -44,6 +44,8 @@ type Config struct {
 	Compaction      agent.Compaction
 	// Tools opens what a session may use, for one run, until its context ends; nil: nothing.
 	Tools func(ctx context.Context, set Settings) []agent.Tool
+	// AnswerWithin is how long the operator may take to answer about a tool call; default 10m.
+	AnswerWithin time.Duration
 	// Unattended: the second tier starts a due retry although nobody watches. Ask: it starts
 	// none, each waits for the operator's click.
 	Unattended, Ask bool
@@ -110,10 +112,11 @@ type Manager struct {
 	lookout lookout
 	notices noticeLine
 
-	mu     sync.Mutex
-	active map[RunID]context.CancelCauseFunc
-	closed bool // Close was called
-	ended  bool // no run is started any more
+	mu       sync.Mutex
+	active   map[RunID]context.CancelCauseFunc
+	answered chan struct{} // closed, and made anew, when the operator has answered about a call
+	closed   bool          // Close was called
+	ended    bool          // no run is started any more
 }
 
 // New starts a manager over a store and a log, which stay the caller's to close after it. It
@@ -124,6 +127,9 @@ func New(ctx context.Context, store Store, log Log, models Models, cfg Config) (
 	}
 	if cfg.Lease == 0 {
 		cfg.Lease = 30 * time.Second
+	}
+	if cfg.AnswerWithin == 0 {
+		cfg.AnswerWithin = 10 * time.Minute
 	}
 	if cfg.Grace == 0 {
 		cfg.Grace = 10 * time.Second
@@ -144,7 +150,7 @@ func New(ctx context.Context, store Store, log Log, models Models, cfg Config) (
 		quiet:  make(chan struct{}, 1),
 		clock:  make(chan struct{}, 1),
 		look:   make(chan struct{}, 1),
-		active: map[RunID]context.CancelCauseFunc{},
+		active: map[RunID]context.CancelCauseFunc{}, answered: make(chan struct{}),
 	}
 	m.accept, m.stop = context.WithCancel(context.Background())
 	m.work, m.halt = context.WithCancelCause(context.Background())

@@ -91,10 +91,12 @@ type ReadTx interface {
 	// Spent adds up what attempts cost; SpentBySteps does for each step of a session's runs.
 	Spent(q Spending) (Spend, error)
 	SpentBySteps(id ID) (map[StepOf]Spend, error)
-	// ToolCalls lists a run's calls by step and start.
+	// ToolCalls lists a run's calls by step, in the order in which they were stored.
 	ToolCalls(run RunID) ([]ToolCall, error)
 	// HookMarks lists which hooks with an effect were told of something in a run, in order.
 	HookMarks(run RunID) ([]HookMark, error)
+	// Asked lists the calls of all sessions about which the operator is asked, the oldest first.
+	Asked() ([]ToolCall, error)
 
 	// Outbox reads the lifecycle events after one, oldest first; limit 0 is all.
 	Outbox(after int64, limit int) ([]Outboxed, error)
@@ -181,10 +183,11 @@ type Tx interface {
 	// stored already.
 	InsertHookMark(h HookMark) error
 
-	// InsertToolCall stores a call before it starts; ErrLost where (run, step, call) exists.
+	// InsertToolCall stores a call before it starts, or before the operator is asked; ErrLost
+	// where (run, step, call) exists.
 	InsertToolCall(c ToolCall) error
-	// PutToolCall writes state, result and ended_at where the stored call has the expected
-	// state; else ErrLost.
+	// PutToolCall writes state, result, times, approval and resolved where the stored call has
+	// the expected state; else ErrLost.
 	PutToolCall(c ToolCall, expect CallState) error
 
 	// AppendOutbox adds a session's lifecycle events, to be published after the commit.

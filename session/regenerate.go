@@ -198,7 +198,7 @@ func effectsOf(tx ReadTx, messages []Message) ([]EffectInfo, error) {
 			return nil, err
 		}
 		for _, c := range calls {
-			if c.Effect {
+			if c.Effect && c.StartedAt != 0 {
 				list = append(list, EffectInfo{RunID: c.RunID, CallID: c.CallID, Name: c.Name, Arguments: c.Arguments, State: c.State, StartedAt: c.StartedAt})
 			}
 		}
@@ -252,7 +252,7 @@ func resume(tx Tx, s Session, st Status, run Run) (Receipt, error) {
 		return Receipt{}, err
 	}
 	for _, c := range calls {
-		if c.State != CallEnded && c.State != CallAgain {
+		if c.State == CallStarted || c.State == CallUnknown {
 			return Receipt{}, &Refusal{Code: CodeEffectsNotConfirmed, Details: map[string]any{"effects": []ToolCall{c}},
 				Message: fmt.Sprintf("Nobody knows how %s ended. Look, and resolve the call first.", c.Name)}
 		}

@@ -47,13 +47,11 @@ func (m *Manager) ResolveCall(ctx context.Context, actor string, id ID, callID s
 			return &Refusal{Code: CodeValidation, Message: fmt.Sprintf("Unknown resolution %q: want use_as_is, mark_done or run_again.", how)}
 		}
 		c.EndedAt = At(time.Now())
-		if err := tx.PutToolCall(c, CallUnknown); err != nil {
+		c.Resolved = &Resolved{How: how, By: actor, At: c.EndedAt}
+		if err := putCall(tx, c, CallUnknown); err != nil {
 			return err
 		}
-		if err := audit(tx, actor, "resolve call: "+string(how), id, rid, c.CallID); err != nil {
-			return err
-		}
-		return emit(tx, id, Event{Type: EventToolCall, ToolCall: &c})
+		return audit(tx, actor, "resolve call: "+string(how), id, rid, c.CallID)
 	})
 	return c, err
 }

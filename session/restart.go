@@ -95,7 +95,7 @@ func (x *execution) judge(ctx context.Context) error {
 	}
 	var evidence replay.RunEvidence
 	err = x.commit(ctx, func(tx Tx, run *Run) error {
-		if err := markUnknown(tx, *run); err != nil {
+		if err := markUnknown(tx, run.ID); err != nil {
 			return err
 		}
 		if attempt != "" {
@@ -222,25 +222,4 @@ func (x *execution) rebuild(ctx context.Context) (out llm.Output, attempt Attemp
 		}
 	}
 	return out, attempt, whole, err
-}
-
-// markUnknown notes which tools were started by an owner that is gone.
-func markUnknown(tx Tx, run Run) error {
-	calls, err := tx.ToolCalls(run.ID)
-	if err != nil {
-		return err
-	}
-	for _, c := range calls {
-		if c.State != CallStarted {
-			continue
-		}
-		c.State = CallUnknown
-		if err := tx.PutToolCall(c, CallStarted); err != nil {
-			return err
-		}
-		if err := emit(tx, run.SessionID, Event{Type: EventToolCall, ToolCall: &c}); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -91,6 +91,8 @@ type Session struct {
 	State    State     `json:"state"`
 	LastRun  *Run      `json:"last_run,omitempty"`
 	Schedule *Schedule `json:"schedule,omitempty"`
+	// Asks counts the tool calls about which the operator is asked. Derived like the others.
+	Asks int `json:"asks,omitempty"`
 	// Spend is what its attempts cost, superseded ones too. Derived like the others.
 	Spend Spend `json:"spend"`
 }
@@ -354,13 +356,19 @@ type Attempt struct {
 type CallState string
 
 const (
-	CallStarted CallState = "started"
-	CallEnded   CallState = "ended"
-	CallUnknown CallState = "unknown" // started before a crash: the operator decides
-	CallAgain   CallState = "again"   // the operator has decided that it may be run again
+	CallAsked     CallState = "asked"    // it has not started: the operator is asked whether it may
+	CallApproved  CallState = "approved" // it has not started, and may
+	CallDenied    CallState = "denied"   // it never starts: the operator has denied it, or nobody has answered in time
+	CallRefused   CallState = "refused"  // it never starts: there is no such tool, or the arguments do not fit it
+	CallStarted   CallState = "started"
+	CallEnded     CallState = "ended"
+	CallCancelled CallState = "cancelled" // the run was stopped before it started, or, where it has no effect, before it ended
+	CallUnknown   CallState = "unknown"   // it was started, and nobody saw its end: the operator decides
+	CallAgain     CallState = "again"     // the operator has decided that it may be run again
 )
 
-// ToolCall is the durable record of one tool call: stored before the tool starts.
+// ToolCall is the durable record of one tool call: stored before the operator is asked about it,
+// and before the tool starts.
 type ToolCall struct {
 	SessionID ID        `json:"session_id"`
 	RunID     RunID     `json:"run_id"`
@@ -369,10 +377,33 @@ type ToolCall struct {
 	Name      string    `json:"name"`
 	Arguments string    `json:"arguments"`
 	State     CallState `json:"state"`
-	Effect    bool      `json:"effect"` // it may have changed something
+	Effect    bool      `json:"effect"` // it may change something
 	Result    *llm.Part `json:"result,omitempty"`
-	StartedAt Time      `json:"started_at"`
+	StartedAt Time      `json:"started_at"` // 0: it never was
 	EndedAt   Time      `json:"ended_at,omitempty"`
+
+	// Approval is set where the operator was asked, Resolved where they have settled a call whose
+	// outcome nobody knew.
+	Approval *Approval `json:"approval,omitempty"`
+	Resolved *Resolved `json:"resolved,omitempty"`
+}
+
+// Approval is what the operator was asked about a call, and what they have answered; the call's
+// state says whether it may start.
+type Approval struct {
+	AskedAt Time `json:"asked_at"`
+	// ExpiresAt is when the call is denied because nobody has answered.
+	ExpiresAt  Time   `json:"expires_at"`
+	AnsweredAt Time   `json:"answered_at,omitempty"`
+	AnsweredBy string `json:"answered_by,omitempty"` // an actor; "timer": nobody
+	Reason     string `json:"reason,omitempty"`      // of a denial, in the operator's words
+}
+
+// Resolved is how the operator has settled a call whose outcome nobody knew.
+type Resolved struct {
+	How Resolution `json:"how"`
+	By  string     `json:"by"`
+	At  Time       `json:"at"`
 }
 
 // Pending is a message that waits for the run before it. It becomes a Message when its own

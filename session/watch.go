@@ -155,6 +155,11 @@ func (m *Manager) snapshot(ctx context.Context, id ID, now standing) (*Snapshot,
 		if p := now.held; p != nil && p.RunID == s.LastRun.ID && !s.LastRun.State.Terminal() {
 			snap.Progress = p
 		}
+		for _, p := range now.tools {
+			if p.RunID == s.LastRun.ID && !s.LastRun.State.Terminal() {
+				snap.ToolProgress = append(snap.ToolProgress, p)
+			}
+		}
 		return nil
 	})
 	return snap, err

@@ -77,7 +77,8 @@ var (
 	scheduleStates = []session.ScheduleState{session.ScheduleArmed, session.ScheduleScheduled, session.ScheduleHeld,
 		session.ScheduleCancelled, session.ScheduleExhausted, session.ScheduleNever}
 	costKinds  = []llm.CostKind{llm.CostKnown, llm.CostEstimated, llm.CostUnknown}
-	callStates = []session.CallState{session.CallStarted, session.CallEnded, session.CallUnknown, session.CallAgain}
+	callStates = []session.CallState{session.CallAsked, session.CallApproved, session.CallDenied, session.CallRefused, session.CallStarted,
+		session.CallEnded, session.CallCancelled, session.CallUnknown, session.CallAgain}
 )
 
 // atMost is the argument of a LIMIT; 0 is none.

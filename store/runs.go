@@ -95,30 +95,3 @@ func (t *tx) ExtendLeases(owner string, until session.Time) error {
 	_, err := t.exec(`UPDATE runs SET lease_until = $2 WHERE owner = $1 AND state = 'running'`, owner, until)
 	return err
 }
-
-const callColumns = `session_id, run_id, step, call_id, name, arguments, state, effect, result, started_at, ended_at`
-
-func callFields(c *session.ToolCall) []any {
-	return []any{&c.SessionID, &c.RunID, &c.Step, &c.CallID, &c.Name, &c.Arguments,
-		word[session.CallState]{&c.State, callStates}, &c.Effect, asJSON(&c.Result),
-		&c.StartedAt, &c.EndedAt}
-}
-
-func (r *reader) ToolCalls(run session.RunID) ([]session.ToolCall, error) {
-	return list(r, callFields, `SELECT `+callColumns+` FROM tool_calls
-WHERE run_id = $1 ORDER BY step, number`, run)
-}
-
-func (t *tx) InsertToolCall(c session.ToolCall) error {
-	return t.change(`INSERT INTO tool_calls (`+callColumns+`, number)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11,
-(SELECT COALESCE(MAX(number), 0) + 1 FROM tool_calls WHERE run_id = $2))
-ON CONFLICT DO NOTHING`, callFields(&c)...)
-}
-
-func (t *tx) PutToolCall(c session.ToolCall, expect session.CallState) error {
-	return t.change(`UPDATE tool_calls SET state = $5, result = $6, ended_at = $7
-WHERE run_id = $1 AND step = $2 AND call_id = $3 AND state = $4`,
-		c.RunID, c.Step, c.CallID, expect, word[session.CallState]{&c.State, callStates},
-		asJSON(&c.Result), c.EndedAt)
-}

@@ -40,6 +40,9 @@ func (r *reader) Session(id session.ID) (session.Session, error) {
 	if s.Spend, err = r.Spent(session.Spending{Session: id}); err != nil {
 		return session.Session{}, err
 	}
+	if s.Asks, err = one(r, itself[int], `SELECT COUNT(*) FROM tool_calls WHERE session_id = $1 AND state = 'asked'`, id); err != nil {
+		return session.Session{}, err
+	}
 	derive(&s, first(last), first(schedule))
 	return s, nil
 }
@@ -78,6 +81,14 @@ GROUP BY session_id`, archived, after, atMost(limit))
 	if err != nil {
 		return nil, err
 	}
+	asked, err := list(r, asksFields, asksOfAll)
+	if err != nil {
+		return nil, err
+	}
+	waits := make(map[session.ID]int, len(asked))
+	for _, a := range asked {
+		waits[a.session] = a.n
+	}
 	spent := make(map[session.ID]session.Spend, len(spend))
 	for i := range spend {
 		spent[spend[i].session] = spend[i].sum()
@@ -91,7 +102,7 @@ GROUP BY session_id`, archived, after, atMost(limit))
 		last[runs[i].SessionID] = &runs[i]
 	}
 	for i := range all {
-		all[i].Spend = spent[all[i].ID]
+		all[i].Spend, all[i].Asks = spent[all[i].ID], waits[all[i].ID]
 		derive(&all[i], last[all[i].ID], waiting[all[i].ID])
 	}
 	return all, nil

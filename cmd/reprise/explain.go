@@ -21,19 +21,19 @@ func (p *program) explain() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "explain run",
-		Short: "Say why each attempt of a run was, or was not, repeated",
+		Short: "Say why each attempt of a run was, or was not, repeated, and what became of its tool calls",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			run, attempts, err := p.inspect(cmd.Context(), session.RunID(args[0]))
+			r, err := p.inspect(cmd.Context(), session.RunID(args[0]))
 			if err != nil {
 				return failed(err)
 			}
 			if asJSON {
 				out := json.NewEncoder(p.stdout)
 				out.SetIndent("", "  ")
-				return failed(out.Encode(map[string]any{"run": run, "attempts": attempts}))
+				return failed(out.Encode(r))
 			}
-			explain(p.stdout, run, attempts)
+			explain(p.stdout, r)
 			return nil
 		},
 	}
@@ -42,31 +42,30 @@ func (p *program) explain() *cobra.Command {
 	return cmd
 }
 
-// inspect reads a run and its attempts, from the server that the environment names or else
-// from the data folder or who has it.
-func (p *program) inspect(ctx context.Context, id session.RunID) (run session.Run, attempts []session.Attempt, err error) {
+// inspect reads a run's record, from the server that the environment names or else from the data
+// folder or who has it.
+func (p *program) inspect(ctx context.Context, id session.RunID) (server.Record, error) {
 	c, err := p.named()
 	if err != nil {
-		return run, nil, err
+		return server.Record{}, err
 	}
 	if c == nil {
 		cfg, err := p.load(server.Sources{})
 		if err != nil {
-			return run, nil, err
+			return server.Record{}, err
 		}
 		return server.Inspect(ctx, cfg, id)
 	}
-	if run, err = c.FindRun(ctx, id); err == nil {
-		attempts, err = c.Attempts(ctx, run.SessionID, id)
-	}
+	r, err := server.InspectServer(ctx, c, id)
 	if err != nil {
 		err = fmt.Errorf("%s: %w", id, err)
 	}
-	return run, attempts, err
+	return r, err
 }
 
 // explain prints the stored words of the gate; it decides nothing again.
-func explain(w io.Writer, run session.Run, attempts []session.Attempt) {
+func explain(w io.Writer, r server.Record) {
+	run, attempts, calls := r.Run, r.Attempts, r.ToolCalls
 	fmt.Fprintf(w, "%s  %s  of %s\n", run.ID, run.State, run.SessionID)
 	fmt.Fprintf(w, "  model %s, queued %s by %s (%s), %d of its steps committed\n",
 		run.Model, clock(run.QueuedAt.Std()), run.Actor, run.Trigger, run.Steps)
@@ -77,7 +76,13 @@ func explain(w io.Writer, run session.Run, attempts []session.Attempt) {
 		fmt.Fprintln(w, "  no request was sent")
 	}
 	for i := range attempts {
+		for ; len(calls) > 0 && calls[0].Step < attempts[i].Evidence.Scope.Step; calls = calls[1:] {
+			explainCall(w, &calls[0])
+		}
 		explainAttempt(w, &attempts[i])
+	}
+	for i := range calls {
+		explainCall(w, &calls[i])
 	}
 	if len(attempts) > 0 {
 		fmt.Fprintf(w, "\nAll attempts cost %s\n", spent(sum(attempts)))

@@ -41,6 +41,8 @@ func (p *program) sessions() *cobra.Command {
 // doing is what a session does, or how its last run ended.
 func doing(s *session.Session) string {
 	switch {
+	case s.Asks > 0:
+		return "asks"
 	case s.State != session.Idle || s.LastRun == nil:
 		return string(s.State)
 	case s.Schedule != nil && s.Schedule.State.Waiting():

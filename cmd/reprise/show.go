@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,6 +19,8 @@ import (
 type conversation struct {
 	Session  session.Session   `json:"session"`
 	Messages []session.Message `json:"messages"`
+	// Asked are the tool calls that are asked about.
+	Asked []session.ToolCall `json:"asked,omitempty"`
 }
 
 func (p *program) show() *cobra.Command {
@@ -33,6 +36,10 @@ func (p *program) show() *cobra.Command {
 		if v.Session, err = c.Session(ctx, id); err == nil {
 			v.Messages, err = c.Messages(ctx, id, superseded, 0, 0)
 		}
+		if err == nil && v.Session.Asks > 0 {
+			v.Asked, err = c.ToolCalls(ctx, id, v.Session.LastRun.ID)
+			v.Asked = slices.DeleteFunc(v.Asked, func(c session.ToolCall) bool { return c.State != session.CallAsked })
+		}
 		return v, err
 	}, func(w io.Writer, v conversation) {
 		s := &v.Session
@@ -42,6 +49,9 @@ func (p *program) show() *cobra.Command {
 		}
 		for i := range v.Messages {
 			showMessage(w, &v.Messages[i])
+		}
+		for i := range v.Asked {
+			fmt.Fprintf(w, "\n%s\n", asks(&v.Asked[i], time.Now()))
 		}
 	})
 }

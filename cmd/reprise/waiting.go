@@ -15,13 +15,14 @@ import (
 // waitingList is the JSON of the API's list, with the server's time.
 type waitingList struct {
 	Waiting []session.Schedule `json:"waiting"`
+	Asked   []session.ToolCall `json:"asked"`
 	Now     session.Time       `json:"now"`
 }
 
 func (p *program) waiting() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "waiting",
-		Short: "List the retries that wait, the next to start first",
+		Short: "List the retries that wait, and the tool calls that are asked about",
 		Args:  cobra.NoArgs,
 	}
 	return remote(p, cmd, func(ctx context.Context, c *client.Client, _ []string) (waitingList, error) {
@@ -32,7 +33,17 @@ func (p *program) waiting() *cobra.Command {
 			s := &list.Waiting[i]
 			fmt.Fprintf(w, "%s  %s\n", s.SessionID, waits(s, list.Now.Std()))
 		}
+		for i := range list.Asked {
+			c := &list.Asked[i]
+			fmt.Fprintf(w, "%s  %s\n", c.SessionID, asks(c, list.Now.Std()))
+		}
 	})
+}
+
+// asks says in one line what is asked, and until when, now being the server's time.
+func asks(c *session.ToolCall, now time.Time) string {
+	until := c.Approval.ExpiresAt.Std()
+	return fmt.Sprintf("%s  until %s (in %s)", callLine(c), moment(until, now), max(0, until.Sub(now)).Round(time.Second))
 }
 
 // holds says what ends a hold.

@@ -183,7 +183,7 @@ func (w *watcher) event(e *session.Event) error {
 	case session.EventSwitch:
 		w.say("%s", switched(e.Switch))
 	case session.EventToolCall:
-		w.say("tool  %s  %s", e.ToolCall.Name, e.ToolCall.State)
+		w.say("%s", callLine(e.ToolCall))
 	case session.EventSchedule:
 		w.reschedule(e.Schedule)
 	}
@@ -212,6 +212,11 @@ func (w *watcher) snapshot(s *session.Snapshot) error {
 	if s.Output != nil {
 		if err := w.text.merged(s.Output); err != nil {
 			return err
+		}
+	}
+	for i := range s.ToolCalls {
+		if c := &s.ToolCalls[i]; c.State == session.CallAsked {
+			w.say("%s", callLine(c))
 		}
 	}
 	w.reschedule(s.Session.Schedule)

@@ -64,6 +64,7 @@ var table = map[string]string{
 var owners = map[string]string{
 	"github.com/aymanbagabas/go-udiff":                                "agent/workspace",
 	"github.com/danielgtaylor/huma/v2":                                "internal/httpapi",
+	"github.com/google/jsonschema-go":                                 "agent",
 	"github.com/modelcontextprotocol/go-sdk":                          "agent/mcptool",
 	"github.com/nats-io/nats-server/v2":                               "eventlog",
 	"github.com/nats-io/nats.go":                                      "eventlog",

@@ -308,10 +308,30 @@ func (c *Client) Schedule(ctx context.Context, id session.ID, token int64) (s se
 	return s, err
 }
 
-// Waiting lists the retries that wait.
+// Waiting lists the retries that wait, and the tool calls that are asked about.
 func (c *Client) Waiting(ctx context.Context) (list httpapi.WaitingList, err error) {
 	err = c.do(ctx, "GET", "/api/v1/waiting", nil, "", nil, &list)
 	return list, err
+}
+
+// ToolCalls lists a run's calls by step.
+func (c *Client) ToolCalls(ctx context.Context, id session.ID, run session.RunID) ([]session.ToolCall, error) {
+	var list httpapi.CallList
+	err := c.do(ctx, "GET", "/api/v1/sessions"+at(id)+"/runs"+at(run)+"/tool-calls", nil, "", nil, &list)
+	return list.ToolCalls, err
+}
+
+// ApproveCall lets a tool call of the session's last run start that is asked about.
+func (c *Client) ApproveCall(ctx context.Context, id session.ID, call string) (t session.ToolCall, err error) {
+	err = c.do(ctx, "POST", "/api/v1/sessions"+at(id)+"/tool-calls"+at(call)+"/approve", nil, "", nil, &t)
+	return t, err
+}
+
+// DenyCall lets a tool call of the session's last run that is asked about never start. The reason,
+// where there is one, is told to the model.
+func (c *Client) DenyCall(ctx context.Context, id session.ID, call, reason string) (t session.ToolCall, err error) {
+	err = c.do(ctx, "POST", "/api/v1/sessions"+at(id)+"/tool-calls"+at(call)+"/deny", nil, "", httpapi.DenyCall{Reason: reason}, &t)
+	return t, err
 }
 
 // ResolveCall settles a tool call of the session's last run whose outcome nobody knows.

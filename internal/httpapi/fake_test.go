@@ -84,6 +84,7 @@ var (
 	aSession  = session.Session{ID: "ses_1", Title: "first", Model: "rehearsal/ok", Actor: "operator", Revision: 3, State: session.Idle}
 	aRun      = session.Run{ID: "run_1", SessionID: "ses_1", MessageID: "msg_1", State: session.Running, Trigger: session.TriggerMessage}
 	aSchedule = session.Schedule{SessionID: "ses_1", RunID: "run_1", State: session.ScheduleArmed, Verb: replay.Regenerate, Token: 3}
+	aCall     = session.ToolCall{SessionID: "ses_1", RunID: "run_1", CallID: "call_1", Name: "write_file", State: session.CallAsked, Approval: &session.Approval{AskedAt: 5, ExpiresAt: 9}}
 	aReceipt  = session.Receipt{MessageID: "msg_1", RunID: "run_1", State: "running"}
 	aMessage  = session.Message{ID: "msg_1", SessionID: "ses_1", Position: 1, Role: session.RoleOperator, Parts: []llm.Part{llm.Text("hi")}}
 	aPending  = session.Pending{MessageID: "msg_2", RunID: "run_2", SessionID: "ses_1", Parts: []llm.Part{llm.Text("later")}}
@@ -184,6 +185,15 @@ func (f *fake) AddViewer(_ context.Context, id session.ID, viewer string) error 
 }
 func (f *fake) RemoveViewer(_ context.Context, id session.ID, viewer string) error {
 	return f.call("remove-viewer", id, viewer)
+}
+func (f *fake) ToolCalls(_ context.Context, id session.ID, run session.RunID) ([]session.ToolCall, error) {
+	return []session.ToolCall{aCall}, f.call("tool-calls", id, run)
+}
+func (f *fake) Asked(context.Context) ([]session.ToolCall, error) {
+	return []session.ToolCall{aCall}, f.call("asked")
+}
+func (f *fake) AnswerCall(_ context.Context, actor string, id session.ID, call string, a session.Answer) (session.ToolCall, error) {
+	return aCall, f.call("answer", actor, id, call, a.Approve, a.Reason)
 }
 func (f *fake) ResolveCall(_ context.Context, actor string, id session.ID, call string, how session.Resolution) (session.ToolCall, error) {
 	return session.ToolCall{CallID: call, State: session.CallEnded}, f.call("resolve", actor, id, call, how)

@@ -51,6 +51,11 @@ type Sessions interface {
 	// AddViewer and RemoveViewer keep a viewer's lease.
 	AddViewer(ctx context.Context, id session.ID, viewer string) error
 	RemoveViewer(ctx context.Context, id session.ID, viewer string) error
+	ToolCalls(ctx context.Context, id session.ID, run session.RunID) ([]session.ToolCall, error)
+	// Asked lists the calls of all sessions about which the operator is asked, the oldest first.
+	Asked(ctx context.Context) ([]session.ToolCall, error)
+	// AnswerCall answers about a call of the session's last run that is asked about.
+	AnswerCall(ctx context.Context, actor string, id session.ID, call string, a session.Answer) (session.ToolCall, error)
 	// ResolveCall settles a call of the session's last run whose outcome nobody knows.
 	ResolveCall(ctx context.Context, actor string, id session.ID, call string, how session.Resolution) (session.ToolCall, error)
 

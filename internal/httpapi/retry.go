@@ -45,9 +45,11 @@ type (
 	}
 )
 
-// WaitingList lists the retries that wait, with the server's clock.
+// WaitingList lists the retries that wait, and the tool calls that are asked about, with the
+// server's clock.
 type WaitingList struct {
 	Waiting []session.Schedule `json:"waiting"`
+	Asked   []session.ToolCall `json:"asked"`
 	Now     session.Time       `json:"now"`
 }
 
@@ -93,7 +95,11 @@ func (h *Handler) schedule(ctx context.Context, in *scheduleIn) (*out[session.Sc
 
 func (h *Handler) waiting(ctx context.Context, _ *nothing) (*out[WaitingList], error) {
 	list, err := h.o.Sessions.Waiting(ctx)
-	return answered(WaitingList{Waiting: listed(list), Now: session.At(time.Now())}, err)
+	if err != nil {
+		return nil, err
+	}
+	asked, err := h.o.Sessions.Asked(ctx)
+	return answered(WaitingList{Waiting: listed(list), Asked: listed(asked), Now: session.At(time.Now())}, err)
 }
 
 func (h *Handler) addViewer(ctx context.Context, in *viewerIn) (*nothing, error) {

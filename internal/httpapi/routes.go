@@ -49,10 +49,13 @@ func (h *Handler) routes() []route {
 		{"POST", one + "/retry/now", "retry-now", "Start the retry at once", 202, to(h, h.retryNow)},
 		{"POST", one + "/retry/snooze", "snooze-retry", "Put the retry off", 200, to(h, h.snooze)},
 		{"POST", one + "/retry/schedule", "schedule-retry", "Schedule what is not repeated by itself at the time that the provider stated", 200, to(h, h.schedule)},
-		{"GET", "/api/v1/waiting", "list-waiting", "Every retry that waits, the next to start first", 200, to(h, h.waiting)},
+		{"GET", "/api/v1/waiting", "list-waiting", "What waits: every retry, the next to start first, and every tool call that is asked about, the oldest first", 200, to(h, h.waiting)},
 		{"POST", one + "/viewers", "add-viewer", "Count as watching for 150 seconds although no stream is open", 204, to(h, h.addViewer)},
 		{"DELETE", one + "/viewers/{viewer}", "remove-viewer", "Count no longer as watching", 204, to(h, h.removeViewer)},
 
+		{"GET", run + "/tool-calls", "list-tool-calls", "The tool calls of a run, with what was asked and answered about them", 200, to(h, h.toolCalls)},
+		{"POST", one + "/tool-calls/{call}/approve", "approve-call", "Let a tool call start that is asked about; the first answer stands", 200, to(h, h.approveCall)},
+		{"POST", one + "/tool-calls/{call}/deny", "deny-call", "Let a tool call that is asked about never start; the first answer stands", 200, to(h, h.denyCall)},
 		{"POST", one + "/tool-calls/{call}/resolve", "resolve-call", "Settle a tool call whose outcome nobody knows", 200, to(h, h.resolveCall)},
 		{"GET", "/api/v1/runs/{rid}", "find-run", "Find a run of any session", 200, to(h, h.findRun)},
 

@@ -218,18 +218,6 @@ func (h *Handler) findRun(ctx context.Context, in *findRunIn) (*out[session.Run]
 	return answered(h.o.Sessions.FindRun(ctx, in.RID))
 }
 
-type resolveIn struct {
-	SID  session.ID `path:"sid"`
-	Call string     `path:"call" maxLength:"200"`
-	Body struct {
-		Action session.Resolution `json:"action" enum:"use_as_is,mark_done,run_again" doc:"What the model is told, or whether the tool may start once more."`
-	}
-}
-
-func (h *Handler) resolveCall(ctx context.Context, in *resolveIn) (*out[session.ToolCall], error) {
-	return answered(h.o.Sessions.ResolveCall(ctx, callerOf(ctx).actor, in.SID, in.Call, in.Body.Action))
-}
-
 // act is a request that may be repeated with its key. The hash is of what the body means:
 // its white space and the order of its fields don't count.
 func act(ctx context.Context, key string, body any) (session.Act, error) {

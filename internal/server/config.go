@@ -156,6 +156,9 @@ type Spend struct {
 type Tools struct {
 	Workspace string         `yaml:"workspace"` // a folder
 	MCP       map[string]MCP `yaml:"mcp"`
+	// Approve says, by a tool's name or a pattern of names, whether it is called without asking.
+	Approve         map[string]string `yaml:"approve"` // allow, ask, deny, or empty: ask for an effect
+	ApprovalTimeout Duration          `yaml:"approval_timeout"`
 }
 
 // Rehearsal configures the provider without a model.
@@ -189,6 +192,7 @@ func Defaults() Config {
 		},
 		Compaction: Compaction{Strategy: string(agent.Summarize), Threshold: 0.8, Turns: 2},
 		Limits:     Limits{ConcurrentRuns: 16, Queued: "auto"},
+		Tools:      Tools{ApprovalTimeout: Duration(10 * time.Minute)},
 		Log:        Log{Format: "text"},
 	}
 }
@@ -433,6 +437,7 @@ func (c *Config) validate() error {
 	}
 	unavailable("database", c.Database != "", "a database other than the SQLite file is")
 	unavailable("events", c.Events != "", "an event log outside of the process is")
+	c.Tools.check(bad)
 	return errors.Join(errs...)
 }
 

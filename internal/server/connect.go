@@ -81,53 +81,67 @@ func clientOf(dir, url string) (*client.Client, error) {
 	return &client.Client{Base: url, Token: token}, nil
 }
 
-// Inspect reads a run and its attempts, from the server that has the data folder or from the
-// folder itself. It starts nothing.
-func Inspect(ctx context.Context, cfg Config, id session.RunID) (run session.Run, attempts []session.Attempt, err error) {
+// Record is what is stored of a run.
+type Record struct {
+	Run       session.Run        `json:"run"`
+	Attempts  []session.Attempt  `json:"attempts"`
+	ToolCalls []session.ToolCall `json:"tool_calls"`
+}
+
+// Inspect reads a run's record, from the server that has the data folder or from the folder
+// itself. It starts nothing.
+func Inspect(ctx context.Context, cfg Config, id session.RunID) (r Record, err error) {
 	path := filepath.Join(cfg.Data, databaseFile)
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return run, nil, fmt.Errorf("there are no sessions in %s", cfg.Data)
+		return r, fmt.Errorf("there are no sessions in %s", cfg.Data)
 	}
 	l, err := acquire(cfg.Data)
 	var held *Held
 	switch {
 	case errors.As(err, &held) && held.URL != "":
-		run, attempts, err = inspectServer(ctx, cfg.Data, held.URL, id)
+		var c *client.Client
+		if c, err = clientOf(cfg.Data, held.URL); err == nil {
+			r, err = InspectServer(ctx, c, id)
+		}
 	case err == nil:
-		run, attempts, err = inspectFile(ctx, path, id)
+		r, err = inspectFile(ctx, path, id)
 		err = errors.Join(err, l.Close())
 	}
 	var refusal *client.Error
 	if errors.Is(err, session.ErrNotFound) || errors.As(err, &refusal) && refusal.Status == http.StatusNotFound {
 		err = fmt.Errorf("there is no run %s", id)
 	}
-	return run, attempts, err
+	return r, err
 }
 
-func inspectServer(ctx context.Context, dir, url string, id session.RunID) (run session.Run, attempts []session.Attempt, err error) {
-	c, err := clientOf(dir, url)
-	if err != nil {
-		return run, nil, err
+// InspectServer reads a run's record from a server.
+func InspectServer(ctx context.Context, c *client.Client, id session.RunID) (r Record, err error) {
+	if r.Run, err = c.FindRun(ctx, id); err != nil {
+		return r, err
 	}
-	if run, err = c.FindRun(ctx, id); err != nil {
-		return run, nil, err
+	if r.Attempts, err = c.Attempts(ctx, r.Run.SessionID, id); err != nil {
+		return r, err
 	}
-	attempts, err = c.Attempts(ctx, run.SessionID, id)
-	return run, attempts, err
+	r.ToolCalls, err = c.ToolCalls(ctx, r.Run.SessionID, id)
+	return r, err
 }
 
-func inspectFile(ctx context.Context, path string, id session.RunID) (run session.Run, attempts []session.Attempt, err error) {
+func inspectFile(ctx context.Context, path string, id session.RunID) (r Record, err error) {
 	store, err := sqlite.Open(path)
 	if err != nil {
-		return run, nil, err
+		return r, err
 	}
 	err = store.View(ctx, func(tx session.ReadTx) (err error) {
-		if run, err = tx.Run(id); err == nil {
-			attempts, err = tx.Attempts(id)
+		if r.Run, err = tx.Run(id); err != nil {
+			return err
 		}
+		if r.Attempts, err = tx.Attempts(id); err != nil {
+			return err
+		}
+		r.ToolCalls, err = tx.ToolCalls(id)
 		return err
 	})
-	return run, attempts, errors.Join(err, store.Close())
+	return r, errors.Join(err, store.Close())
 }
 
 // Rehearse serves the rehearsal alone until ctx is done. ready is told where, and what it

@@ -91,6 +91,7 @@ type Server struct {
 	gateway   *gateway.Handler
 	lock      *lock
 	telemetry *telemetry.Telemetry
+	policy    policy // of tools
 	parts     []part // in the order of their start
 }
 
@@ -104,7 +105,7 @@ type part struct {
 // where another process has the folder.
 func Open(ctx context.Context, cfg Config, o Options) (s *Server, err error) {
 	o.defaults()
-	s = &Server{log: o.Log}
+	s = &Server{log: o.Log, policy: policy{cfg.Tools.Approve}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.Close())
@@ -180,6 +181,7 @@ func Open(ctx context.Context, cfg Config, o Options) (s *Server, err error) {
 		Passing:        o.passing,
 		WatchedRetries: o.WatchedRetries,
 		Tools:          s.offer,
+		AnswerWithin:   time.Duration(cfg.Tools.ApprovalTimeout),
 		Sole:           true,
 		Grace:          o.Grace,
 		Log:            o.Log,
@@ -403,5 +405,5 @@ func ensureDir(dir string) error {
 
 // offer is what a session's models may ask for in a run.
 func (s *Server) offer(ctx context.Context, _ session.Settings) []agent.Tool {
-	return append(slices.Clone(s.tools.own), s.tools.servers.Tools(ctx)...)
+	return s.policy.apply(append(slices.Clone(s.tools.own), s.tools.servers.Tools(ctx)...))
 }

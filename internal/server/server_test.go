@@ -229,7 +229,7 @@ func configWithout(c Config) Config {
 
 func TestInspectNeedsNoServer(t *testing.T) {
 	cfg := configOf(t, "")
-	if _, _, err := Inspect(t.Context(), cfg, "run_x"); err == nil || !strings.Contains(err.Error(), "there are no sessions in") {
+	if _, err := Inspect(t.Context(), cfg, "run_x"); err == nil || !strings.Contains(err.Error(), "there are no sessions in") {
 		t.Errorf("an empty folder: %v", err)
 	}
 	conn, err := Connect(t.Context(), cfg, quiet())
@@ -241,17 +241,18 @@ func TestInspectNeedsNoServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := Inspect(t.Context(), cfg, s.LastRun.ID); err == nil {
+	if _, err := Inspect(t.Context(), cfg, s.LastRun.ID); err == nil {
 		t.Error("read a folder that another process has")
 	}
 	if err := conn.Close(); err != nil {
 		t.Fatal(err)
 	}
-	run, attempts, err := Inspect(t.Context(), cfg, s.LastRun.ID)
+	r, err := Inspect(t.Context(), cfg, s.LastRun.ID)
+	run, attempts := r.Run, r.Attempts
 	if err != nil || run.SessionID != id {
 		t.Errorf("%+v, %+v, %v", run, attempts, err)
 	}
-	if _, _, err := Inspect(t.Context(), cfg, "run_x"); err == nil || !strings.Contains(err.Error(), "there is no run run_x") {
+	if _, err := Inspect(t.Context(), cfg, "run_x"); err == nil || !strings.Contains(err.Error(), "there is no run run_x") {
 		t.Errorf("an unknown run: %v", err)
 	}
 }

@@ -267,6 +267,55 @@ func toolCalls(w *world) {
 	expect()
 }
 
+// approvals: what is asked is kept with its answer, counted by session and listed over all, the
+// oldest first.
+func approvals(w *world) {
+	w.session("ses_1")
+	w.session("ses_2")
+	w.running("run_1", "ses_1")
+	w.running("run_2", "ses_2")
+	asked := func(of session.ID, run session.RunID, id string, at session.Time) session.ToolCall {
+		c := session.ToolCall{SessionID: of, RunID: run, CallID: id, Name: "rm", Arguments: "{}", Effect: true,
+			State: session.CallAsked, Approval: &session.Approval{AskedAt: at, ExpiresAt: at + 9}}
+		w.do(func(tx session.Tx) error { return tx.InsertToolCall(c) })
+		return c
+	}
+	a, b := asked("ses_1", "run_1", "a", t0+5), asked("ses_2", "run_2", "b", t0+4)
+	c := asked("ses_1", "run_1", "c", t0+5)
+	expect := func(first, second int, want ...session.ToolCall) {
+		w.Helper()
+		w.same("asked", read(w, func(tx session.ReadTx) ([]session.ToolCall, error) { return tx.Asked() }), want)
+		for id, n := range map[session.ID]int{"ses_1": first, "ses_2": second} {
+			if s := read(w, func(tx session.ReadTx) (session.Session, error) { return tx.Session(id) }); s.Asks != n {
+				w.Errorf("%s asks %d times, want %d", id, s.Asks, n)
+			}
+		}
+		for _, s := range read(w, func(tx session.ReadTx) ([]session.Session, error) { return tx.Sessions(false, 0, 0) }) {
+			if want := map[session.ID]int{"ses_1": first, "ses_2": second}[s.ID]; s.Asks != want {
+				w.Errorf("in the list %s asks %d times, want %d", s.ID, s.Asks, want)
+			}
+		}
+	}
+	expect(2, 1, b, a, c)
+	a.State, a.Approval = session.CallApproved, &session.Approval{AskedAt: t0 + 5, ExpiresAt: t0 + 14, AnsweredAt: t0 + 6, AnsweredBy: "ann"}
+	w.do(func(tx session.Tx) error { return tx.PutToolCall(a, session.CallAsked) })
+	w.lost(func(tx session.Tx) error { return tx.PutToolCall(a, session.CallAsked) })
+	b.State, b.Approval = session.CallDenied, &session.Approval{AskedAt: t0 + 4, ExpiresAt: t0 + 13, AnsweredAt: t0 + 6, AnsweredBy: "ann", Reason: "no"}
+	w.do(func(tx session.Tx) error { return tx.PutToolCall(b, session.CallAsked) })
+	expect(1, 0, c)
+	a.State, a.StartedAt = session.CallStarted, t0+7
+	w.do(func(tx session.Tx) error { return tx.PutToolCall(a, session.CallApproved) })
+	a.State = session.CallUnknown
+	w.do(func(tx session.Tx) error { return tx.PutToolCall(a, session.CallStarted) })
+	a.State, a.EndedAt, a.Resolved = session.CallAgain, t0+8, &session.Resolved{How: session.RunAgain, By: "bob", At: t0 + 8}
+	w.do(func(tx session.Tx) error { return tx.PutToolCall(a, session.CallUnknown) })
+	calls := func(run session.RunID) []session.ToolCall {
+		return read(w, func(tx session.ReadTx) ([]session.ToolCall, error) { return tx.ToolCalls(run) })
+	}
+	w.same("calls", calls("run_1"), []session.ToolCall{a, c})
+	w.same("calls", calls("run_2"), []session.ToolCall{b})
+}
+
 // unknownWords: a word that is in no set is refused, and not taken for another.
 func unknownWords(w *world) {
 	w.session("ses_1")

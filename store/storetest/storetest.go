@@ -55,6 +55,7 @@ func Run(t *testing.T, create Create) {
 		{"CoolOffs_F74", coolOffs},
 		{"CoolOffRace_F74", coolOffRace},
 		{"ToolCalls", toolCalls},
+		{"Approvals", approvals},
 		{"UnknownWords", unknownWords},
 		{"Outbox", outbox},
 		{"Idempotency", idempotency},

@@ -4,6 +4,14 @@ export interface Actor {
   actor: string;
 }
 
+export interface Approval {
+  answered_at?: number;
+  answered_by?: string;
+  asked_at: number;
+  expires_at: number;
+  reason?: string;
+}
+
 export interface Attempt {
   after?: string;
   answered?: string;
@@ -46,6 +54,10 @@ export interface Audit {
 
 export interface AuditList {
   audit: Audit[];
+}
+
+export interface CallList {
+  tool_calls: ToolCall[];
 }
 
 export interface Candidate {
@@ -112,6 +124,11 @@ export interface Decision {
   verdict: string;
 }
 
+export interface DenyCall {
+  /** Told to the model. */
+  reason?: string;
+}
+
 export interface EditMessage {
   /** Text and images. */
   parts: Part[];
@@ -153,6 +170,7 @@ export interface Event {
   switch?: Switch;
   system?: System;
   tool_call?: ToolCall;
+  tool_progress?: ToolProgress;
   type: string;
 }
 
@@ -435,6 +453,12 @@ export interface ResolveInBody {
   action: 'use_as_is' | 'mark_done' | 'run_again';
 }
 
+export interface Resolved {
+  at: number;
+  by: string;
+  how: string;
+}
+
 export interface Retired {
   run?: Run;
   schedule?: Schedule;
@@ -535,6 +559,7 @@ export interface Scope {
 export interface Session {
   actor: string;
   archived: boolean;
+  asks?: number;
   created_at: number;
   id: string;
   last_run?: Run;
@@ -602,6 +627,7 @@ export interface Snapshot {
   sessions: Session[];
   system: System;
   tool_calls?: ToolCall[];
+  tool_progress?: ToolProgress[];
 }
 
 export interface SnoozeInBody {
@@ -657,11 +683,13 @@ export interface Tool {
 }
 
 export interface ToolCall {
+  approval?: Approval;
   arguments: string;
   call_id: string;
   effect: boolean;
   ended_at?: number;
   name: string;
+  resolved?: Resolved;
   result?: Part;
   run_id: string;
   session_id: string;
@@ -673,6 +701,15 @@ export interface ToolCall {
 export interface ToolList {
   servers: ToolServer[];
   tools: Tool[];
+}
+
+export interface ToolProgress {
+  call_id: string;
+  done: number;
+  run_id: string;
+  step: number;
+  text?: string;
+  total?: number;
 }
 
 export interface ToolServer {
@@ -700,6 +737,7 @@ export interface ViewerInBody {
 }
 
 export interface WaitingList {
+  asked: ToolCall[];
   now: number;
   waiting: Schedule[];
 }

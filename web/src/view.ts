@@ -104,6 +104,10 @@ export function callState(part: Part, call: ToolCall | undefined, result: Part |
   const effect = call?.effect ?? false;
   if (part.cut) return { state: over ? 'call cut off, not run' : 'preparing', effect: false };
   if (call?.state === 'unknown') return { state: 'outcome unknown', effect: true };
+  if (call?.state === 'asked') return { state: 'asks you', effect };
+  if (call?.state === 'denied') return { state: 'denied', effect: false };
+  if (call?.state === 'refused') return { state: 'not run', effect: false };
+  if (call?.state === 'cancelled') return { state: 'cancelled', effect };
   const answer = result ?? call?.result;
   if (answer) return { state: answer.is_error ? 'failed' : 'done', effect };
   if (call?.state === 'started') return { state: over ? 'outcome unknown' : 'running', effect };

@@ -69,5 +69,6 @@ const isUnknown = (c: ToolCall): boolean => c.state === 'unknown' || c.state ===
 function words(c: ToolCall): string {
   if (isUnknown(c)) return 'outcome unknown';
   if (c.state === 'again') return 'to be run again';
+  if (c.state !== 'ended') return c.state;
   return c.result?.is_error ? 'failed' : 'done';
 }
