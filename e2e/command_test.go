@@ -12,13 +12,15 @@ import (
 	"time"
 
 	"github.com/reprise-run/reprise/failure"
+	"github.com/reprise-run/reprise/llm"
 	"github.com/reprise-run/reprise/provider/rehearsal"
 	"github.com/reprise-run/reprise/session"
 )
 
 // N77, N78: `reprise run` waits for the result, through whatever is repeated on the way;
-// stdout has the text and nothing else, partial where it broke off, stderr has the error, and
-// the exit code tells them apart. It is the same whether a server has the data folder or not.
+// stdout has the text and nothing else, partial where it broke off, or with --json the events, stderr
+// has the error, and the exit code tells them apart. It is the same in each output mode, and whether a
+// server has the data folder or not.
 func TestRun(t *testing.T) {
 	up := newUpstream(t)
 	config := up.config("ok-fast", "recovery: {tier1: {attempts: 2, base: 5ms}}")
@@ -48,36 +50,124 @@ func TestRun(t *testing.T) {
 	servers := map[string]*server{"": serve(t, config), "recovery.tier2.mode=off": serve(t, config, "--set", "recovery.tier2.mode=off")}
 	for _, shared := range []bool{true, false} {
 		for _, tc := range cases {
-			t.Run(fmt.Sprintf("%s %s shared=%t", tc.model, tc.set, shared), func(t *testing.T) {
-				up.Reset()
-				args := []string{"run", "--model", tc.model, "hi"}
-				if tc.set != "" {
-					args = append(args, "--set", tc.set)
-				}
-				code, stdout, stderr := reprise(t, servers[tc.set].home, args...)
-				if code != tc.code {
-					t.Errorf("exit code %d, want %d", code, tc.code)
-				}
-				if !strings.HasPrefix(stdout, tc.stdout) || tc.stdout == "" && stdout != "" {
-					t.Errorf("stdout %q", stdout)
-				}
-				if stdout != "" && !strings.HasSuffix(stdout, "\n") {
-					t.Error("stdout does not end a line")
-				}
-				for _, want := range tc.stderr {
-					if !strings.Contains(stderr, want) {
-						t.Errorf("stderr has no %q: %s", want, stderr)
+			for _, asJSON := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s %s shared=%t json=%t", tc.model, tc.set, shared, asJSON), func(t *testing.T) {
+					up.Reset()
+					args := []string{"run", "--model", tc.model, "hi"}
+					if tc.set != "" {
+						args = append(args, "--set", tc.set)
 					}
-				}
-				_, model, _ := strings.Cut(tc.model, "/")
-				if n := up.quiet(t).ByModel[model]; n != tc.requests {
-					t.Errorf("%d requests, want %d", n, tc.requests)
-				}
-			})
+					if asJSON {
+						args = append(args, "--json")
+					}
+					code, stdout, stderr := reprise(t, servers[tc.set].home, args...)
+					if code != tc.code {
+						t.Errorf("exit code %d, want %d", code, tc.code)
+					}
+					if stdout != "" && !strings.HasSuffix(stdout, "\n") {
+						t.Error("stdout does not end a line")
+					}
+					if asJSON && tc.code != 2 { // else there is no run
+						stdout = eventsOf(t, stdout, tc.code)
+					}
+					if !strings.HasPrefix(stdout, tc.stdout) || tc.stdout == "" && stdout != "" {
+						t.Errorf("stdout %q", stdout)
+					}
+					for _, want := range tc.stderr {
+						if !strings.Contains(stderr, want) {
+							t.Errorf("stderr has no %q: %s", want, stderr)
+						}
+					}
+					_, model, _ := strings.Cut(tc.model, "/")
+					if n := up.quiet(t).ByModel[model]; n != tc.requests {
+						t.Errorf("%d requests, want %d", n, tc.requests)
+					}
+				})
+			}
 		}
 		if shared {
 			for _, s := range servers {
 				s.stop()
+			}
+		}
+	}
+}
+
+// eventsOf reads what --json writes, one event a line, up to the end of the run, which says why where
+// it is a bad one. It returns the text, each step's from a new line on.
+func eventsOf(t *testing.T, stdout string, code int) string {
+	t.Helper()
+	var text strings.Builder
+	var last session.Event
+	step := 0
+	for line := range strings.Lines(stdout) {
+		var e session.Event
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			t.Fatalf("%v: %q", err, line)
+		}
+		last = e
+		if e.Output != nil {
+			if e.Output.Step > step {
+				text.WriteString("\n")
+				step = e.Output.Step
+			}
+			for i := range e.Output.Events {
+				if e.Output.Events[i].Kind == llm.EventText {
+					text.WriteString(e.Output.Events[i].Text)
+				}
+			}
+		}
+	}
+	if last.Run == nil || !last.Run.State.Terminal() {
+		t.Fatalf("the last event is no end of a run: %s", last.Type)
+	}
+	if why := last.Run.Failure != nil && last.Run.Recovery != nil; why != (code != 0) {
+		t.Errorf("exit code %d, and the end says: %+v", code, last.Run)
+	}
+	if code == 4 && last.Run.Recovery.ReplaySafe {
+		t.Errorf("the end does not say why: %+v", last.Run.Recovery)
+	}
+	return text.String()
+}
+
+// N78: the answer comes by another key, or another model, after the first was refused: the
+// command waits for it, in each output mode, and ends well.
+func TestRunWaitsForARotation(t *testing.T) {
+	refused := rehearsal.Take{{Do: rehearsal.Status, Fault: &rehearsal.Fault{Kind: rehearsal.RateLimited, Wait: rehearsal.Duration(time.Hour)}}}
+	slowly := rehearsal.Take{{Do: rehearsal.Wait, For: rehearsal.Duration(300 * time.Millisecond)}, say("by the other")}
+	up := newUpstream(t, script("rotates", 0, refused, slowly), script("refuses", 0, refused), script("answers", 0, slowly))
+	dir := t.TempDir()
+	for _, key := range []string{"one", "two"} {
+		if err := os.WriteFile(filepath.Join(dir, key), []byte("sk-"+key), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	config := fmt.Sprintf("providers:\n  a: {base_url: %s/v1, keys: ['file:%s/one', 'file:%s/two']}\n  b: {base_url: %s/v1}\n"+
+		"chains: {keys: [a/rotates], models: [b/refuses, b/answers]}\n", up.URL, dir, dir, up.URL)
+	for _, shared := range []bool{true, false} {
+		for _, chain := range []string{"keys", "models"} {
+			for _, asJSON := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s shared=%t json=%t", chain, shared, asJSON), func(t *testing.T) {
+					up.Reset()
+					s := serve(t, config) // of its own: what was refused cools off
+					if !shared {
+						s.stop()
+					}
+					args := []string{"run", "--chain", chain, "hi"}
+					if asJSON {
+						args = append(args, "--json")
+					}
+					code, stdout, stderr := reprise(t, s.home, args...)
+					if asJSON {
+						stdout = eventsOf(t, stdout, code)
+					}
+					if code != 0 || strings.TrimSpace(stdout) != "by the other" {
+						t.Errorf("exit %d: %q %s", code, stdout, stderr)
+					}
+					if r := up.quiet(t); r.Total != 2 {
+						t.Errorf("%+v", r.Requests)
+					}
+				})
 			}
 		}
 	}
@@ -105,43 +195,6 @@ func TestRunReadsStdin(t *testing.T) {
 		p := start(t, home, strings.NewReader(empty), "run")
 		if code := p.wait(); code != 2 || !strings.Contains(p.stderr.String(), "prompt is empty") {
 			t.Errorf("%q: exit %d: %s", empty, code, p.stderr)
-		}
-	}
-}
-
-// N77: --json writes events, one a line, the failure among them, with the same exit codes.
-func TestRunJSON(t *testing.T) {
-	up := newUpstream(t)
-	s := serve(t, up.config("ok-fast", "recovery: {tier1: {base: 5ms}}"))
-	for model, want := range map[string]int{"responses/overloaded-then-ok-fast": 0, "responses/failed-inside-text-fast": 4} {
-		code, stdout, _ := reprise(t, s.home, "run", "--json", "--model", model, "hi")
-		if code != want {
-			t.Errorf("%s: exit %d, want %d", model, code, want)
-		}
-		var text strings.Builder
-		var last session.Event
-		kinds := map[session.EventType]int{}
-		for line := range strings.Lines(stdout) {
-			var e session.Event
-			if err := json.Unmarshal([]byte(line), &e); err != nil {
-				t.Fatalf("%s: %v: %q", model, err, line)
-			}
-			kinds[e.Type]++
-			last = e
-			if e.Output != nil {
-				for i := range e.Output.Events {
-					text.WriteString(e.Output.Events[i].Text)
-				}
-			}
-		}
-		if last.Run == nil || !last.Run.State.Terminal() {
-			t.Errorf("%s: the last event is no end of a run: %s", model, last.Type)
-		}
-		if !strings.HasPrefix(text.String(), "You asked: **hi**") || kinds[session.EventAttempt] == 0 {
-			t.Errorf("%s: %v, text %q", model, kinds, text.String())
-		}
-		if want == 4 && (last.Run.Failure == nil || last.Run.Recovery == nil || last.Run.Recovery.ReplaySafe) {
-			t.Errorf("%s: the end does not say why: %+v", model, last.Run)
 		}
 	}
 }

@@ -124,7 +124,10 @@ func (x *execution) work(ctx context.Context) error {
 	}
 	run.Log, run.Progress = x.m.cfg.Log, x.toolProgress
 	if x.m.cfg.Tools != nil {
-		run.Tools = x.m.cfg.Tools(ctx, settings)
+		var idle []string
+		if run.Tools, idle = offered(x.m.cfg.Tools(ctx, settings), settings.Tools); len(idle) > 0 {
+			x.m.cfg.Log.Warn("a session offers its model tools that are not there", "session", x.run.SessionID, "tools", idle)
+		}
 	}
 	if x.run.Claims > 1 {
 		if err := x.heed(ctx, outputs); err != nil {

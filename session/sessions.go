@@ -85,7 +85,11 @@ func (s *Settings) check() error {
 		return &Refusal{Code: CodeValidation, Message: "A limit on cost is not negative; 0 is none.",
 			Details: fields("settings.spend_limit", "want 0 or more")}
 	}
-	return nil
+	if s.MaxSteps < 0 {
+		return &Refusal{Code: CodeValidation, Message: "A run has at least one step; 0 leaves it to the server.",
+			Details: fields("settings.max_steps", "want 0 or more")}
+	}
+	return checkTools(s.Tools)
 }
 
 func (m *Manager) checkModel(model string) error {

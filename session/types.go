@@ -106,6 +106,9 @@ type Settings struct {
 	// SpendLimit replaces the configuration's limit, in billionths of a US dollar; 0: none. It
 	// holds from the next run on.
 	SpendLimit *llm.Money `json:"spend_limit,omitempty"`
+	// Tools are the tools that the model is offered, by name or pattern (edit_file, read_*); empty: all
+	// that there are. "none" is the name of no tool.
+	Tools []string `json:"tools,omitempty"`
 	Routing
 }
 

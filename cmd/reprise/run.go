@@ -1,13 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
-	"os"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -23,71 +22,89 @@ import (
 // cancelTime bounds how long a cancelled run is waited for.
 const cancelTime = 30 * time.Second
 
+// asked is what one prompt is asked with.
+type asked struct {
+	prompt     string
+	from       server.Sources
+	chain      string
+	in         session.ID // empty: a session is made
+	to         session.Routing
+	tools      []string // nil: as the session has it
+	steps      int      // 0: as the session has it
+	workspace  string
+	json, wait bool
+}
+
 func (p *program) run() *cobra.Command {
-	var from server.Sources
-	var in session.ID
-	var to session.Routing
-	var asJSON, wait bool
+	var a asked
 	cmd := &cobra.Command{
 		Use:   "run [prompt]",
 		Short: "Answer one prompt: the text on stdout, progress on stderr",
 		Long: "Answer one prompt. Where a server uses the data folder, or REPRISE_URL names one, it answers;\n" +
 			"else the parts of one are started for the time that it takes. The session is kept.\n" +
-			"The prompt is read from stdin where it is - or missing.\n\n" +
+			"The prompt is read from stdin where it is - or missing. Beside a prompt, what is piped in\n" +
+			"is told to the model below it, as in  git diff | reprise run \"Review this\".\n\n" +
 			"Exit codes: 0 done, 1 failed, 2 usage, 3 cancelled, 4 interrupted after output and not\n" +
 			"repeated, 5 every automatic try used up, 6 a retry is scheduled, which --wait would follow.",
 		Args: cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			prompt, err := p.prompt(args)
-			if err != nil {
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if err := a.check(cmd); err != nil {
 				return usage(err)
 			}
-			return failed(p.answer(cmd.Context(), prompt, in, to, from, asJSON, wait))
+			if a.prompt, err = p.question(args); err != nil {
+				return usage(err)
+			}
+			return failed(p.answer(cmd.Context(), a))
 		},
 	}
 	p.settings(cmd)
-	p.endpoint(cmd, &from)
-	routing(cmd, &to)
-	cmd.Flags().StringVar((*string)(&in), "session", "", "go on in the session with this `id`")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print the session's events on stdout, as lines of JSON, in place of the text")
-	cmd.Flags().BoolVar(&wait, "wait", false, "stay while a failed run waits to be repeated, until its end")
+	p.endpoint(cmd, &a.from)
+	routing(cmd, &a.to)
+	f := cmd.Flags()
+	f.StringVar(&a.chain, "chain", "", "`name` of the configuration's chain of models that answers")
+	f.StringVar((*string)(&a.in), "session", "", "go on in the session with this `id`")
+	f.StringSliceVar(&a.tools, "tools", nil, "offer the model only these tools, by `names` or patterns, as edit_file,read_*; none for no tool. The session keeps it")
+	f.IntVar(&a.steps, "max-steps", 0, "model calls that a run may take, at most this `number`. The session keeps it")
+	f.StringVar(&a.workspace, "workspace", "", "let the model read and change files, and run commands, in this `folder`")
+	f.BoolVar(&a.json, "json", false, "print the session's events on stdout, as lines of JSON, in place of the text")
+	f.BoolVar(&a.wait, "wait", false, "stay while a failed run waits to be repeated, until its end")
+	cmd.MarkFlagsMutuallyExclusive("model", "chain")
+	cmd.MarkFlagsMutuallyExclusive("base-url", "chain")
 	return cmd
 }
 
-// prompt is the argument, or what stdin has.
-func (p *program) prompt(args []string) (string, error) {
-	if len(args) == 1 && args[0] != "-" {
-		if strings.TrimSpace(args[0]) == "" {
-			return "", errors.New("the prompt is empty")
-		}
-		return args[0], nil
+// check finds flags that say nothing.
+func (a *asked) check(cmd *cobra.Command) error {
+	given := func(flag string) bool { return cmd.Flags().Changed(flag) }
+	switch {
+	case given("tools") && len(a.tools) == 0:
+		return errors.New("--tools names no tool; --tools none is how to offer none")
+	case given("max-steps") && a.steps < 1:
+		return errors.New("--max-steps is 1 or more")
+	case given("workspace") && a.workspace == "":
+		return errors.New("--workspace names no folder")
+	case strings.Contains(a.chain, "/"):
+		return fmt.Errorf("--chain %s: that is a model; name it with --model", a.chain)
 	}
-	if f, ok := p.stdin.(*os.File); ok && len(args) == 0 {
-		if info, err := f.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
-			return "", errors.New(`there is no prompt: name one, as in reprise run "Hello"`)
-		}
-	}
-	b, err := io.ReadAll(p.stdin)
-	if err != nil {
-		return "", fmt.Errorf("read the prompt: %w", err)
-	}
-	if text := strings.TrimSpace(string(b)); text != "" {
-		return text, nil
-	}
-	return "", errors.New("the prompt is empty")
+	return nil
 }
 
 // answer posts the prompt and follows its run to the end.
-func (p *program) answer(ctx context.Context, prompt string, in session.ID, to session.Routing, from server.Sources, asJSON, wait bool) (err error) {
-	model := from.Model
+func (p *program) answer(ctx context.Context, a asked) (err error) {
+	from, in, wait := a.from, a.in, a.wait
+	model := cmp.Or(from.Model, a.chain)
 	if from.BaseURL == "" {
 		from.Model = "" // it is the session's alone, and a server that answers may know others
+	}
+	if a.workspace != "" {
+		p.set = append(p.set, fmt.Sprintf("tools.workspace=%q", a.workspace))
 	}
 	cfg, err := p.load(from)
 	if err != nil {
 		return err
 	}
 	switch m, ok := cfg.Endpoint(); {
+	case a.chain != "":
 	case ok && (in == "" || from.BaseURL != ""):
 		model = m
 	case model == "" && in == "": // a session that is there keeps its own
@@ -105,7 +122,10 @@ func (p *program) answer(ctx context.Context, prompt string, in session.ID, to s
 	if conn.Shared && from.BaseURL != "" {
 		return usage(fmt.Errorf("the server at %s answers and does not know --base-url: name the provider in its configuration, or use another --data", conn.Base))
 	}
-	id, err := choose(ctx, conn, in, model)
+	if conn.Shared && a.workspace != "" {
+		return usage(errors.New("a server answers and has a workspace of its own: name the folder in its configuration, as tools.workspace, or use another --data"))
+	}
+	id, err := choose(ctx, conn, a, model)
 	if err != nil {
 		return err
 	}
@@ -113,8 +133,8 @@ func (p *program) answer(ctx context.Context, prompt string, in session.ID, to s
 	work, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	stop := func() { end(nil) }
 	defer stop()
-	q := &question{conn: conn, session: id, prompt: prompt, to: to, wait: wait, posted: make(chan session.Receipt, 1)}
-	f := &follower{session: id, stdout: p.stdout, stderr: p.stderr, json: asJSON, wait: wait,
+	q := &question{conn: conn, session: id, prompt: a.prompt, to: a.to, wait: wait, posted: make(chan session.Receipt, 1)}
+	f := &follower{session: id, stdout: p.stdout, stderr: p.stderr, json: a.json, wait: wait,
 		post: func() (session.Receipt, error) { return q.post(work) }}
 	conn.Reconnecting = func(err error) {
 		if f.disconnected(err, time.Now()) {
@@ -153,17 +173,30 @@ func (p *program) connect(ctx context.Context, cfg server.Config, wait bool) (*s
 	return server.Connect(ctx, cfg, server.Options{Version: version(), Log: p.log(cfg.Log, slog.LevelWarn), WatchedRetries: wait})
 }
 
-// choose takes the session that was named, or makes one.
-func choose(ctx context.Context, conn *server.Connection, in session.ID, model string) (session.ID, error) {
-	if in == "" {
-		s, err := conn.CreateSession(ctx, session.NewSession{Model: model})
+// choose takes the session that was named, or makes one, with the settings that were asked for.
+func choose(ctx context.Context, conn *server.Connection, a asked, model string) (session.ID, error) {
+	if a.in == "" {
+		s, err := conn.CreateSession(ctx, session.NewSession{Model: model, Settings: session.Settings{Tools: a.tools, MaxSteps: a.steps}})
 		return s.ID, err
 	}
-	if model == "" {
-		s, err := conn.Session(ctx, in)
-		return s.ID, err
+	s, err := conn.Session(ctx, a.in)
+	if err != nil {
+		return "", err
 	}
-	s, err := conn.PatchSession(ctx, in, session.SessionPatch{Model: &model})
+	var change session.SessionPatch
+	if model != "" {
+		change.Model = &model
+	}
+	if a.tools != nil || a.steps != 0 {
+		if a.tools != nil {
+			s.Settings.Tools = a.tools
+		}
+		s.Settings.MaxSteps = cmp.Or(a.steps, s.Settings.MaxSteps)
+		change.Settings = &s.Settings
+	}
+	if change != (session.SessionPatch{}) {
+		s, err = conn.PatchSession(ctx, a.in, change)
+	}
 	return s.ID, err
 }
 

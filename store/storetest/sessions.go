@@ -12,7 +12,7 @@ func (w *world) readSession(id session.ID) session.Session {
 
 func sessions(w *world) {
 	want := session.Session{ID: "ses_1", Title: "Tëst\x01 <&>", Model: "openai/gpt", Actor: "ann",
-		Settings: session.Settings{System: "Be brief.", MaxSteps: 3, MaxOutputTokens: 500,
+		Settings: session.Settings{System: "Be brief.", MaxSteps: 3, MaxOutputTokens: 500, Tools: []string{"read_*", "clock"},
 			Hold: replay.Hold{Mode: replay.HoldBytes, Bytes: 4096}},
 		Archived: true, Paused: true, CreatedAt: t0, UpdatedAt: t0 + 5, Revision: 7, State: session.Idle}
 	w.do(func(tx session.Tx) error { return tx.InsertSession(want) })

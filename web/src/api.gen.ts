@@ -608,6 +608,7 @@ export interface Settings {
   one_attempt?: boolean;
   spend_limit?: number;
   system?: string;
+  tools?: string[];
 }
 
 export interface SettingsChange {
