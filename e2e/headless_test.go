@@ -131,7 +131,7 @@ func TestRunChoosesToolsAndSteps(t *testing.T) {
 // --workspace is a folder for this process; a server has its own.
 func TestRunInAWorkspace(t *testing.T) {
 	up := newUpstream(t, calls("edit", "edit_file", edit))
-	s := serve(t, up.config("edit", ""))
+	s := serve(t, up.config("edit", "tools: {approve: {edit_file: allow}}"))
 	dir := workspace(t)
 	code, stdout, stderr := reprise(t, s.home, "run", "--workspace", dir, "please")
 	if code != 2 || stdout != "" || !strings.Contains(stderr, "has a workspace of its own") || up.Requests().Total != 0 {

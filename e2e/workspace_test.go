@@ -34,7 +34,7 @@ func TestWorkspace(t *testing.T) {
 	up := newUpstream(t, calls("edit", "edit_file", edit), calls("escape", "read_file", `{"path":"../../etc/passwd"}`),
 		calls("command", "run_command", `{"command":"cat greeting.txt; env"}`))
 	dir := workspace(t)
-	s := serve(t, up.config("edit", fmt.Sprintf("tools: {workspace: %q}", dir)))
+	s := serve(t, up.config("edit", fmt.Sprintf("tools: {workspace: %q, approve: {'*': allow}}", dir)))
 	for _, c := range []struct {
 		model string
 		want  []string
