@@ -22,6 +22,7 @@ const (
 	HookRetryStarted     HookEvent = "retry.started"
 	HookScheduleArmed    HookEvent = "schedule.armed"
 	HookScheduleHeld     HookEvent = "schedule.held"
+	HookToolAsked        HookEvent = "tool.asked"
 	HookToolStarted      HookEvent = "tool.started"
 	HookToolEnded        HookEvent = "tool.ended"
 	HookMessageCommitted HookEvent = "message.committed"
@@ -49,6 +50,7 @@ var HookEvents = []HookMeaning{
 	{HookRetryStarted, "An attempt that repeats another was recorded, and its request is about to be sent.", true, false},
 	{HookScheduleArmed, "A failed run will be repeated by itself: its time was set, or has changed.", false, true},
 	{HookScheduleHeld, "A repetition is due and waits: for somebody who watches, a click, or the network.", false, true},
+	{HookToolAsked, "A tool call waits for the operator, who is asked whether it may run.", false, false},
 	{HookToolStarted, "A tool call was recorded, and the tool is about to run.", false, false},
 	{HookToolEnded, "A tool call has ended, and its result is stored.", false, false},
 	{HookMessageCommitted, "A row of a reply, or of its tools' results, was stored.", false, false},
@@ -172,6 +174,8 @@ func (t *telling) noteOf(e *Event) error {
 	var run RunID
 	step := 0
 	switch c, s, m := e.ToolCall, e.Schedule, e.Message; {
+	case e.Type == EventToolCall && c.State == CallAsked:
+		event, run, step = HookToolAsked, c.RunID, c.Step
 	case e.Type == EventToolCall && c.State == CallStarted:
 		event, run, step = HookToolStarted, c.RunID, c.Step
 	case e.Type == EventToolCall && c.State == CallEnded:

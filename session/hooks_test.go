@@ -404,3 +404,22 @@ func TestHookMarksAreDurable(t *testing.T) {
 		}
 	}
 }
+
+// A tool call that waits for the operator is told of once, before it starts.
+func TestHookOfAnAskedCall(t *testing.T) {
+	s := &staff{effect: []session.HookEvent{session.HookToolAsked}, observe: []session.HookEvent{session.HookToolStarted, session.HookToolEnded}}
+	w := newWorld(t, call("", "write", "c"), overloaded, say("done"))
+	w.cfg.Tools, w.cfg.Hooks = toolbox(asking(&tool{name: "write"})), s
+	w.start()
+	r := w.post("hi")
+	w.until("c asked")
+	w.approve("c")
+	if run := w.ended(r.RunID); run.State != session.Succeeded {
+		t.Errorf("%+v", run)
+	}
+	w.sent(3) // the step after it is repeated all the same
+	w.m.Close()
+	if s.heard() != "tool.asked tool.started tool.ended" || s.told[0].ToolCall.Approval == nil || s.told[0].ToolCall.State != session.CallAsked {
+		t.Errorf("heard %s: %+v", s.heard(), s.told[0].ToolCall)
+	}
+}
