@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -35,56 +37,91 @@ func reference(t *testing.T, name string, args ...string) []string {
 }
 
 // Every tool that the reference server offers can be called with what its schema says, and each
-// call can be cancelled.
+// call can be cancelled: over standard streams, and over HTTP.
 func TestEveryToolOfTheReferenceServer(t *testing.T) {
-	servers := mcptool.Open(map[string]mcptool.Config{"everything": {
-		Command: reference(t, "everything", "stdio"), StartTimeout: patience, Timeout: patience,
-		Env: func() ([]string, error) { return []string{"PATH=" + os.Getenv("PATH")}, nil },
-	}}, mcptool.Options{})
-	defer func() {
-		if err := servers.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
-	tools := servers.Tools(t.Context())
-	if len(tools) < 10 {
-		t.Fatalf("%d tools: %+v", len(tools), servers.List())
-	}
-	for _, tool := range tools {
-		t.Run(tool.Spec().Name, func(t *testing.T) {
-			arguments := fromSchema(t, tool.Spec().Schema)
-			progress := make(chan agent.Progress, 100)
-			report := func(p agent.Progress) { progress <- p }
-			parts, err := tool.Run(t.Context(), arguments, report)
-			if len(parts) == 0 || err != nil && !errors.Is(err, agent.ErrResult) {
-				t.Errorf("%s: %+v, %v", arguments, parts, err)
-			}
-			t.Logf("%s: %.200s", arguments, textOf(parts))
-			long := len(progress) > 0
-
-			stop := errors.New("stop")
-			ctx, cancel := context.WithCancelCause(t.Context())
-			for len(progress) > 0 {
-				<-progress
-			}
-			go func() {
-				if long { // it is at work
-					<-progress
+	for how, cfg := range map[string]mcptool.Config{
+		"command": {Command: reference(t, "everything", "stdio"), Env: func() ([]string, error) { return []string{"PATH=" + os.Getenv("PATH")}, nil }},
+		"http":    {URL: everythingAt(t)},
+	} {
+		t.Run(how, func(t *testing.T) {
+			cfg.StartTimeout, cfg.Timeout = patience, patience
+			servers := mcptool.Open(map[string]mcptool.Config{"everything": cfg}, mcptool.Options{})
+			defer func() {
+				if err := servers.Close(); err != nil {
+					t.Error(err)
 				}
-				cancel(stop)
 			}()
-			begun := time.Now()
-			if _, err := tool.Run(ctx, arguments, report); long && !errors.Is(err, stop) || err != nil && !errors.Is(err, stop) && !errors.Is(err, agent.ErrResult) {
-				t.Errorf("cancelled: %v", err)
+			tools := servers.Tools(t.Context())
+			if len(tools) < 10 {
+				t.Fatalf("%d tools: %+v", len(tools), servers.List())
 			}
-			if took := time.Since(begun); took > patience/2 {
-				t.Errorf("it returned after %s", took)
+			for _, tool := range tools {
+				t.Run(tool.Spec().Name, func(t *testing.T) { callAndCancel(t, tool) })
+			}
+			if s := servers.List()[0]; s.State != mcptool.Ready {
+				t.Errorf("in the end: %+v", s)
 			}
 		})
 	}
-	if s := servers.List()[0]; s.State != mcptool.Ready {
-		t.Errorf("in the end: %+v", s)
+}
+
+// callAndCancel calls a tool, and again to cancel it: one that takes its time in its middle.
+func callAndCancel(t *testing.T, tool agent.Tool) {
+	arguments := fromSchema(t, tool.Spec().Schema)
+	progress := make(chan agent.Progress, 100)
+	report := func(p agent.Progress) { progress <- p }
+	parts, err := tool.Run(t.Context(), arguments, report)
+	if err != nil || len(parts) == 0 {
+		t.Errorf("%s: %+v, %v", arguments, parts, err)
 	}
+	long := len(progress) > 0
+	for len(progress) > 0 {
+		<-progress
+	}
+	stop := errors.New("stop")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	go func() {
+		if long {
+			<-progress
+		}
+		cancel(stop)
+	}()
+	begun := time.Now()
+	if _, err := tool.Run(ctx, arguments, report); long && !errors.Is(err, stop) || err != nil && !errors.Is(err, stop) {
+		t.Errorf("cancelled: %v", err)
+	}
+	if took := time.Since(begun); took > patience/2 {
+		t.Errorf("it returned after %s", took)
+	}
+}
+
+// everythingAt is the address of a reference server.
+func everythingAt(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := net.SplitHostPort(address)
+	command := reference(t, "everything", "streamableHttp")
+	p := &process{t: t, cmd: exec.Command(command[0], command[1:]...), stdout: newOutput(), stderr: newOutput(), ended: make(chan struct{})}
+	p.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "PORT=" + port}
+	p.cmd.Stdout, p.cmd.Stderr = p.stdout, p.stderr
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(p.ended)
+		_ = p.cmd.Wait() // it is killed
+		p.stderr.close()
+	}()
+	t.Cleanup(p.kill)
+	p.stderr.await(t, "listener", func(out string) bool { return strings.Contains(out, "listening on port") })
+	return "http://" + address + "/mcp"
 }
 
 // fromSchema makes arguments that a schema allows: what is required, and defaults that stay on

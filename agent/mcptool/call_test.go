@@ -55,6 +55,30 @@ func TestProgress(t *testing.T) {
 	})
 }
 
+// Nothing is reported after a call has returned.
+func TestLateProgress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := inMemory(t, Config{}, func(s *stub) {
+			s.add(&mcp.Tool{Name: "late"}, func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+				time.AfterFunc(time.Second, func() {
+					_ = r.Session.NotifyProgress(context.WithoutCancel(ctx), &mcp.ProgressNotificationParams{ProgressToken: r.Params.GetProgressToken(), Progress: 1})
+					s.started <- "late"
+				})
+				return said("done"), nil
+			})
+		})
+		reports := 0
+		if _, err := find(t, w.Tools(t.Context()), "s_late").Run(t.Context(), []byte(`{}`), func(agent.Progress) { reports++ }); err != nil {
+			t.Error(err)
+		}
+		<-w.stub.started
+		synctest.Wait()
+		if reports != 0 {
+			t.Errorf("%d reports", reports)
+		}
+	})
+}
+
 // A silent call ends after its timeout, and a busy one after ten.
 func TestTimeout(t *testing.T) {
 	for name, c := range map[string]struct {

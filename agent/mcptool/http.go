@@ -1,6 +1,7 @@
 package mcptool
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -8,6 +9,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
 
 // streamTime is how long a server may take to open the stream of its own messages, which is
@@ -54,6 +57,9 @@ func (c *carrier) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err := mark(req.Context()); err != nil {
 		return refused(req, err)
 	}
+	if err := rename(out); err != nil {
+		return nil, err
+	}
 	if req.Method != http.MethodGet {
 		return bounded(c.calls.RoundTrip(out))
 	}
@@ -65,6 +71,28 @@ func (c *carrier) RoundTrip(req *http.Request) (*http.Response, error) {
 			ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{}, Body: http.NoBody, Request: req}, nil
 	}
 	return bounded(resp, err)
+}
+
+// rename gives the message that a request carries its plain name.
+func rename(req *http.Request) error {
+	if req.Body == nil || req.Method != http.MethodPost {
+		return nil
+	}
+	body, err := io.ReadAll(req.Body)
+	if err = errors.Join(err, req.Body.Close()); err != nil {
+		return err
+	}
+	if bytes.Contains(body, []byte(prefix)) {
+		m, err := jsonrpc.DecodeMessage(body)
+		if err != nil {
+			return err
+		}
+		if body, err = jsonrpc.EncodeMessage(plain(m)); err != nil {
+			return err
+		}
+	}
+	req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	return nil
 }
 
 // refused is the end of a request that is not sent; http.RoundTripper wants its body closed.

@@ -39,6 +39,7 @@ type link struct {
 	mu    sync.Mutex
 	last  int // token
 	calls map[string]*call
+	tasks map[string]bool // tools whose calls begin a task
 	busy  sync.WaitGroup
 }
 
@@ -71,7 +72,10 @@ func (s *server) connect() (*link, error) {
 	})
 	client.AddSendingMiddleware(hurry)
 	client.AddReceivingMiddleware(s.words.listen)
-	if l.session, err = client.Connect(ctx, transport, nil); err == nil {
+	if err = knowTasks(client); err == nil {
+		l.session, err = client.Connect(ctx, transport, nil)
+	}
+	if err == nil {
 		go func() {
 			_ = l.session.Wait() // close says why
 			close(l.ended)
@@ -185,19 +189,25 @@ func (l *link) refresh(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("list the tools: %w", err)
 		}
-		switch {
-		case len(list) == maxTools:
+		if len(list) == maxTools {
 			left(t.Name, fmt.Sprintf("the server has more than %d", maxTools))
-			l.list = list
-			return nil
-		case t.Name == "" || seen[t.Name]:
-			left(t.Name, "its name is missing, or that of another")
-		default:
-			seen[t.Name] = true
-			list = append(list, t)
+			break
 		}
+		if t.Name == "" || seen[t.Name] {
+			left(t.Name, "its name is missing, or that of another")
+			continue
+		}
+		seen[t.Name] = true
+		list = append(list, t)
+	}
+	tasks, err := l.taskTools(ctx)
+	if err != nil {
+		return fmt.Errorf("list the tools that are tasks: %w", err)
 	}
 	l.list = list
+	l.mu.Lock()
+	l.tasks = tasks
+	l.mu.Unlock()
 	return nil
 }
 

@@ -223,6 +223,33 @@ func TestCommandThatDies(t *testing.T) {
 	}
 }
 
+// What cannot be sent is known not to be done.
+func TestUnsent(t *testing.T) {
+	stub := newStub()
+	server := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return stub.server }, nil))
+	defer server.Close()
+	var lost atomic.Bool
+	s := Open(map[string]Config{"s": {URL: server.URL, StartTimeout: 10 * time.Second, Header: func() (http.Header, error) {
+		if lost.Load() {
+			return nil, errors.New("the file is gone")
+		}
+		return nil, nil
+	}}}, Options{})
+	defer s.Close()
+	echo := find(t, s.Tools(t.Context()), "s_echo")
+	lost.Store(true)
+	if _, err := echo.Run(t.Context(), []byte(`{}`), nothing); err == nil || !strings.Contains(err.Error(), "the file is gone") || !strings.HasSuffix(err.Error(), "the tool was not run") {
+		t.Error(err)
+	}
+	lost.Store(false)
+	if parts, err := echo.Run(t.Context(), []byte(`{}`), nothing); err != nil || text(parts) != "echo {}" {
+		t.Errorf("%v, %v", parts, err)
+	}
+	if got := stub.called(); !slices.Equal(got, []string{"echo"}) {
+		t.Errorf("calls: %v", got)
+	}
+}
+
 // A server at an address: headers go with each request and into no log; a call is sent once.
 func TestAddress(t *testing.T) {
 	stub := newStub()
@@ -282,6 +309,9 @@ func TestAddress(t *testing.T) {
 		broken.Store(int32(how))
 		_, err := echo.Run(t.Context(), []byte(`{}`), nothing)
 		if err == nil || !strings.Contains(err.Error(), "may have been done or not") || strings.Contains(err.Error(), "swordfish") {
+			t.Errorf("%d: %v", how, err)
+		}
+		if how == 3 && !strings.Contains(fmt.Sprint(err), "answer is longer than") {
 			t.Errorf("%d: %v", how, err)
 		}
 		if n := calls.Load(); n != 1 {

@@ -22,7 +22,7 @@ func mark(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// marking is a transport that marks what it sends.
+// marking is a transport that marks what it sends, by its plain name.
 type marking struct{ mcp.Transport }
 
 // Connect implements mcp.Transport.
@@ -41,5 +41,5 @@ func (m marked) Write(ctx context.Context, message jsonrpc.Message) error {
 	if err := mark(ctx); err != nil {
 		return err
 	}
-	return m.Connection.Write(ctx, message)
+	return m.Connection.Write(ctx, plain(message))
 }

@@ -160,7 +160,7 @@ func (l *link) call(ctx context.Context, name string, arguments json.RawMessage,
 	// Beside this, because a server that reads nothing holds up who writes to it.
 	go func() {
 		defer l.busy.Done()
-		result, err := l.session.CallTool(ctx, params)
+		result, err := l.send(ctx, params, c)
 		answers <- answer{result, err}
 	}()
 	var a answer
@@ -173,6 +173,17 @@ func (l *link) call(ctx context.Context, name string, arguments json.RawMessage,
 		return nil, l.explain(ctx, left.Load(), a.err)
 	}
 	return a.result, nil
+}
+
+// send sends a call as its tool wants it.
+func (l *link) send(ctx context.Context, params *mcp.CallToolParams, c *call) (*mcp.CallToolResult, error) {
+	l.mu.Lock()
+	task := l.tasks[params.Name]
+	l.mu.Unlock()
+	if task {
+		return l.task(ctx, params, c)
+	}
+	return l.session.CallTool(ctx, params)
 }
 
 // rejected is the code by which the SDK marks what its transport says, and no server.
