@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -194,6 +195,7 @@ func TestToolServers(t *testing.T) {
 		{{say("done")}},
 	}})
 	s := serve(t, up.config("tools", fmt.Sprintf(`tools:
+  approve: {"*": allow, "files_move*": deny, "files_edit*": ""}
   mcp:
     files: {command: [%s], trust: [read_only]}
     everything: {command: [%s], env: {OWN: "it is mine"}}
@@ -240,6 +242,9 @@ func TestToolServers(t *testing.T) {
 	for _, tool := range list.Tools {
 		if effect, known := map[string]bool{"clock": false, "files_write_file": true, "files_read_text_file": false, "everything_echo": true}[tool.Name]; known && tool.Effect != effect {
 			t.Errorf("%+v", tool)
+		}
+		if want := cmp.Or(map[string]string{"files_move_file": "deny", "files_edit_file": "ask"}[tool.Name], "allow"); tool.Policy != want {
+			t.Errorf("%+v, want %s", tool, want)
 		}
 	}
 	states := map[string]string{}

@@ -56,7 +56,7 @@ func tellTools(out io.Writer, list httpapi.ToolList) {
 		if r := []rune(about); len(r) > 80 {
 			about = string(r[:79]) + "…"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\n", t.Name, effect, about)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", t.Name, effect, t.Policy, about)
 	}
 	w.Flush()
 }

@@ -236,7 +236,7 @@ func (f *fake) Check(ctx context.Context, provider string) (httpapi.Check, error
 type fakeTools struct{ *fake }
 
 var someTools = httpapi.ToolList{
-	Tools:   []httpapi.Tool{{Name: "files_read", Server: "files", Effect: true}},
+	Tools:   []httpapi.Tool{{Name: "files_read", Server: "files", Effect: true, Policy: "ask"}},
 	Servers: []httpapi.ToolServer{{Name: "files", Kind: "command", State: "ready", Since: 1790000000000, Tools: 1}},
 }
 

@@ -136,6 +136,8 @@ type Tool struct {
 	// Effect: it may change something outside. Parallel: it may run beside others.
 	Effect   bool `json:"effect"`
 	Parallel bool `json:"parallel"`
+	// Policy is what becomes of a call: it runs, the operator is asked, or models are not offered the tool.
+	Policy string `json:"policy" enum:"allow,ask,deny"`
 }
 
 // ToolServer is a server of tools.

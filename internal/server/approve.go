@@ -50,6 +50,17 @@ func (p policy) of(name string) (word string) {
 	return word
 }
 
+// word is what becomes of a tool that is called.
+func (p policy) word(t agent.Tool) string {
+	if w := p.of(t.Spec().Name); w != "" {
+		return w
+	}
+	if traits := t.Traits(); traits.Ask || traits.Effect {
+		return toolAsk
+	}
+	return toolAllow
+}
+
 // matches reports whether a name is one that the pattern stands for.
 func matches(pattern, name string) bool {
 	first, rest, wild := strings.Cut(pattern, "*")
@@ -71,18 +82,11 @@ func matches(pattern, name string) bool {
 func (p policy) apply(tools []agent.Tool) []agent.Tool {
 	out := make([]agent.Tool, 0, len(tools))
 	for _, t := range tools {
-		traits := t.Traits()
-		switch p.of(t.Spec().Name) {
-		case toolDeny:
-			continue
-		case toolAsk:
-			traits.Ask = true
-		case toolAllow:
-			traits.Ask = false
-		default:
-			traits.Ask = traits.Ask || traits.Effect
+		if word := p.word(t); word != toolDeny {
+			traits := t.Traits()
+			traits.Ask = word == toolAsk
+			out = append(out, governed{t, traits})
 		}
-		out = append(out, governed{t, traits})
 	}
 	return out
 }

@@ -158,7 +158,7 @@ func Open(ctx context.Context, cfg Config, o Options) (s *Server, err error) {
 		s.started("workspace", w.Close)
 		own = append(own, w.Tools()...)
 	}
-	s.tools = &Toolbox{own: own, kinds: kindsOf(cfg.Tools.MCP), servers: mcptool.Open(cfg.toolServers(), mcptool.Options{
+	s.tools = &Toolbox{own: own, policy: s.policy, kinds: kindsOf(cfg.Tools.MCP), servers: mcptool.Open(cfg.toolServers(), mcptool.Options{
 		Version: o.Version, Log: o.Log, Taken: names(own),
 	})}
 	s.started("tool servers", s.tools.servers.Close)

@@ -12,6 +12,7 @@ import (
 // Toolbox is what models may ask for: tools of this program, and those of tool servers.
 type Toolbox struct {
 	own     []agent.Tool
+	policy  policy
 	servers *mcptool.Servers
 	kinds   map[string]string // of servers
 }
@@ -39,9 +40,9 @@ func kindsOf(servers map[string]MCP) map[string]string {
 
 // List implements httpapi.Tools.
 func (t *Toolbox) List() httpapi.ToolList {
-	list := httpapi.ToolList{Tools: described("", t.own), Servers: []httpapi.ToolServer{}}
+	list := httpapi.ToolList{Tools: t.described("", t.own), Servers: []httpapi.ToolServer{}}
 	for _, s := range t.servers.List() {
-		list.Tools = append(list.Tools, described(s.Name, s.Tools)...)
+		list.Tools = append(list.Tools, t.described(s.Name, s.Tools)...)
 		list.Servers = append(list.Servers, httpapi.ToolServer{Name: s.Name, Kind: t.kinds[s.Name], State: string(s.State), Error: s.Err,
 			Since: session.At(s.Since), NextAt: session.At(s.Next), Version: s.Version, Tools: len(s.Tools)})
 	}
@@ -54,11 +55,12 @@ func (t *Toolbox) Start(ctx context.Context) httpapi.ToolList {
 	return t.List()
 }
 
-func described(server string, tools []agent.Tool) []httpapi.Tool {
+func (t *Toolbox) described(server string, tools []agent.Tool) []httpapi.Tool {
 	list := make([]httpapi.Tool, 0, len(tools))
-	for _, t := range tools {
-		spec, traits := t.Spec(), t.Traits()
-		list = append(list, httpapi.Tool{Name: spec.Name, Server: server, Description: spec.Description, Effect: traits.Effect, Parallel: traits.Parallel})
+	for _, tool := range tools {
+		spec, traits := tool.Spec(), tool.Traits()
+		list = append(list, httpapi.Tool{Name: spec.Name, Server: server, Description: spec.Description,
+			Effect: traits.Effect, Parallel: traits.Parallel, Policy: t.policy.word(tool)})
 	}
 	return list
 }

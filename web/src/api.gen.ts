@@ -680,6 +680,7 @@ export interface Tool {
   effect: boolean;
   name: string;
   parallel: boolean;
+  policy: 'allow' | 'ask' | 'deny';
   server?: string;
 }
 
