@@ -52,7 +52,7 @@ func TestEveryToolOfTheReferenceServer(t *testing.T) {
 					t.Error(err)
 				}
 			}()
-			tools := servers.Tools(t.Context())
+			tools := servers.Tools(t.Context(), nil)
 			if len(tools) < 10 {
 				t.Fatalf("%d tools: %+v", len(tools), servers.List())
 			}

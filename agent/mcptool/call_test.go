@@ -20,7 +20,7 @@ import (
 func TestCancel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := inMemory(t, Config{Timeout: time.Minute})
-		wait := find(t, w.Tools(t.Context()), "s_wait")
+		wait := find(t, w.Tools(t.Context(), nil), "s_wait")
 		stop := errors.New("the operator")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		go func() {
@@ -45,7 +45,7 @@ func TestProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := inMemory(t, Config{Timeout: time.Minute})
 		var reports []agent.Progress
-		parts, err := find(t, w.Tools(t.Context()), "s_steps").Run(t.Context(), []byte(`{}`), func(p agent.Progress) { reports = append(reports, p) })
+		parts, err := find(t, w.Tools(t.Context(), nil), "s_steps").Run(t.Context(), []byte(`{}`), func(p agent.Progress) { reports = append(reports, p) })
 		if err != nil || text(parts) != "done" {
 			t.Fatalf("%v, %v", parts, err)
 		}
@@ -68,7 +68,7 @@ func TestLateProgress(t *testing.T) {
 			})
 		})
 		reports := 0
-		if _, err := find(t, w.Tools(t.Context()), "s_late").Run(t.Context(), []byte(`{}`), func(agent.Progress) { reports++ }); err != nil {
+		if _, err := find(t, w.Tools(t.Context(), nil), "s_late").Run(t.Context(), []byte(`{}`), func(agent.Progress) { reports++ }); err != nil {
 			t.Error(err)
 		}
 		<-w.stub.started
@@ -104,7 +104,7 @@ func TestTimeout(t *testing.T) {
 						}
 					})
 				})
-				v := find(t, w.Tools(t.Context()), c.tool)
+				v := find(t, w.Tools(t.Context(), nil), c.tool)
 				begun := time.Now()
 				_, err := v.Run(t.Context(), []byte(`{}`), nothing)
 				if err == nil || !strings.Contains(err.Error(), "may be done all the same") || time.Since(begun) != c.after {
@@ -126,7 +126,7 @@ func TestDeathDuringACall(t *testing.T) {
 				return nil, ctx.Err()
 			})
 		})
-		die := find(t, w.Tools(t.Context()), "s_die")
+		die := find(t, w.Tools(t.Context(), nil), "s_die")
 		go func() {
 			<-w.stub.started
 			w.die()
@@ -146,7 +146,7 @@ func TestDeathDuringACall(t *testing.T) {
 func TestCloseDuringACall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := inMemory(t, Config{})
-		wait := find(t, w.Tools(t.Context()), "s_wait")
+		wait := find(t, w.Tools(t.Context(), nil), "s_wait")
 		go func() {
 			<-w.stub.started
 			_ = w.Close()
@@ -177,7 +177,7 @@ func TestRequestsOfTheServerAreRefused(t *testing.T) {
 				return &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{}}, nil
 			})
 		})
-		tools := w.Tools(t.Context())
+		tools := w.Tools(t.Context(), nil)
 		for _, name := range []string{"sample", "elicit", "ask", "later"} {
 			if parts, err := find(t, tools, "s_"+name).Run(t.Context(), []byte(`{}`), nothing); err == nil {
 				t.Errorf("%s: %v", name, text(parts))
@@ -202,7 +202,7 @@ func TestWordsAreBounded(t *testing.T) {
 				return nil, errors.New("the password is hunter2")
 			})
 		})
-		_, err := find(t, w.Tools(t.Context()), "s_talk").Run(t.Context(), []byte(`{}`), nothing)
+		_, err := find(t, w.Tools(t.Context(), nil), "s_talk").Run(t.Context(), []byte(`{}`), nothing)
 		if err == nil || strings.Contains(err.Error(), "hunter2") {
 			t.Error(err)
 		}

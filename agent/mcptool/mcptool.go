@@ -112,12 +112,13 @@ func Open(servers map[string]Config, o Options) *Servers {
 	return s
 }
 
-// Tools starts the servers that have not been, waits for them as long as each says, and returns
-// what those offer that are ready. It returns early when ctx ends.
-func (s *Servers) Tools(ctx context.Context) []agent.Tool {
-	s.Start(ctx)
+// Tools starts the wanted servers that have not been, waits for them as long as each says, and returns
+// what those offer that are ready. It returns early when ctx ends. wanted nil: all are.
+func (s *Servers) Tools(ctx context.Context, wanted func(server string) bool) []agent.Tool {
+	all := slices.DeleteFunc(slices.Clone(s.all), func(v *server) bool { return wanted != nil && !wanted(v.name) })
+	start(ctx, all)
 	var tools []agent.Tool
-	for _, v := range s.all {
+	for _, v := range all {
 		if status := v.status(); status.State == Ready {
 			tools = append(tools, status.Tools...)
 		} else {
@@ -128,9 +129,11 @@ func (s *Servers) Tools(ctx context.Context) []agent.Tool {
 }
 
 // Start starts the servers that have not been, and waits for them as a run does.
-func (s *Servers) Start(ctx context.Context) {
+func (s *Servers) Start(ctx context.Context) { start(ctx, s.all) }
+
+func start(ctx context.Context, all []*server) {
 	var wg sync.WaitGroup
-	for _, v := range s.all {
+	for _, v := range all {
 		wg.Go(func() { _, _ = v.await(ctx) }) // the status says why one is not there
 	}
 	wg.Wait()

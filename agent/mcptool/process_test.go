@@ -124,7 +124,7 @@ func gone(pid int) bool {
 func TestCommand(t *testing.T) {
 	t.Setenv("OPENAI_API_KEY", "sk-provider")
 	s, log, pids := own(t, "plain")
-	tools := s.Tools(t.Context())
+	tools := s.Tools(t.Context(), nil)
 	parts, err := find(t, tools, "s_env").Run(t.Context(), []byte(`{}`), nothing)
 	if err != nil {
 		t.Fatal(err)
@@ -149,7 +149,7 @@ func TestCommand(t *testing.T) {
 // A group that does not want to leave is killed, its children too.
 func TestCommandThatStays(t *testing.T) {
 	s, _, pids := own(t, "stubborn")
-	if tools := s.Tools(t.Context()); len(tools) == 0 {
+	if tools := s.Tools(t.Context(), nil); len(tools) == 0 {
 		t.Fatal("no tools")
 	}
 	begun := time.Now()
@@ -169,7 +169,7 @@ func TestCommandThatStays(t *testing.T) {
 // A command that says nothing is left out, and ended all the same.
 func TestCommandThatIsDeaf(t *testing.T) {
 	s, _, pids := own(t, "deaf", func(c *Config) { c.StartTimeout = 300 * time.Millisecond })
-	if tools := s.Tools(t.Context()); len(tools) != 0 {
+	if tools := s.Tools(t.Context(), nil); len(tools) != 0 {
 		t.Fatal(names(tools))
 	}
 	if is := s.List()[0]; is.State != Starting {
@@ -193,7 +193,7 @@ func TestCommandThatFails(t *testing.T) {
 				c.Command = []string{"/nowhere/tool"}
 			}
 		})
-		if tools := s.Tools(t.Context()); len(tools) != 0 {
+		if tools := s.Tools(t.Context(), nil); len(tools) != 0 {
 			t.Fatal(names(tools))
 		}
 		if is := s.List()[0]; is.State != Failed || !strings.Contains(is.Err, want) {
@@ -207,7 +207,7 @@ func TestCommandThatFails(t *testing.T) {
 func TestCommandThatDies(t *testing.T) {
 	for name, want := range map[string]string{"exit": "exit status 4: out of memory", "flood": "exceeded the configured maximum line length"} {
 		s, log, pids := own(t, "plain")
-		tools := s.Tools(t.Context())
+		tools := s.Tools(t.Context(), nil)
 		if _, err := find(t, tools, "s_"+name).Run(t.Context(), []byte(`{}`), nothing); err == nil || !strings.Contains(err.Error(), "may have been done or not") {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -236,7 +236,7 @@ func TestUnsent(t *testing.T) {
 		return nil, nil
 	}}}, Options{})
 	defer s.Close()
-	echo := find(t, s.Tools(t.Context()), "s_echo")
+	echo := find(t, s.Tools(t.Context(), nil), "s_echo")
 	lost.Store(true)
 	if _, err := echo.Run(t.Context(), []byte(`{}`), nothing); err == nil || !strings.Contains(err.Error(), "the file is gone") || !strings.HasSuffix(err.Error(), "the tool was not run") {
 		t.Error(err)
@@ -290,7 +290,7 @@ func TestAddress(t *testing.T) {
 		Secrets: func() []string { return []string{"hunter2"} },
 	}}, Options{Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 	defer s.Close()
-	echo := find(t, s.Tools(t.Context()), "s_echo")
+	echo := find(t, s.Tools(t.Context(), nil), "s_echo")
 	for how := range 4 {
 		broken.Store(0)
 		for { // the first may come before the last connection has been closed

@@ -24,7 +24,7 @@ func TestStartedByTheFirstRun(t *testing.T) {
 			t.Errorf("before a run: %+v, %d starts", s, w.starts())
 		}
 		for range 2 {
-			tools := w.Tools(t.Context())
+			tools := w.Tools(t.Context(), nil)
 			if got := names(tools); !slices.Equal(got, []string{"s_echo", "s_read", "s_steps", "s_wait"}) {
 				t.Fatal(got)
 			}
@@ -39,7 +39,7 @@ func TestStartedByTheFirstRun(t *testing.T) {
 		if err := w.Close(); err != nil {
 			t.Error(err)
 		}
-		if s := w.state(); s.State != Stopped || len(w.Tools(t.Context())) != 0 {
+		if s := w.state(); s.State != Stopped || len(w.Tools(t.Context(), nil)) != 0 {
 			t.Errorf("after the end: %+v", s)
 		}
 	})
@@ -57,7 +57,7 @@ func TestTraits(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				tools := inMemory(t, c.cfg).Tools(t.Context())
+				tools := inMemory(t, c.cfg).Tools(t.Context(), nil)
 				if got := find(t, tools, "s_read").Traits(); got != c.read {
 					t.Errorf("read: %+v", got)
 				}
@@ -79,7 +79,7 @@ func TestRunWaitsNoLongerThanItMay(t *testing.T) {
 			return up()
 		}
 		begun := time.Now()
-		if tools := w.Tools(t.Context()); len(tools) != 0 || time.Since(begun) != 5*time.Second {
+		if tools := w.Tools(t.Context(), nil); len(tools) != 0 || time.Since(begun) != 5*time.Second {
 			t.Errorf("%d tools after %s", len(tools), time.Since(begun))
 		}
 		if s := w.state(); s.State != Starting {
@@ -87,11 +87,11 @@ func TestRunWaitsNoLongerThanItMay(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if tools := w.Tools(ctx); len(tools) != 0 || time.Since(begun) != 6*time.Second {
+		if tools := w.Tools(ctx, nil); len(tools) != 0 || time.Since(begun) != 6*time.Second {
 			t.Errorf("cancelled: %d tools after %s", len(tools), time.Since(begun))
 		}
 		<-time.After(3 * time.Second)
-		if tools := w.Tools(t.Context()); len(tools) == 0 || time.Since(begun) != 12*time.Second {
+		if tools := w.Tools(t.Context(), nil); len(tools) == 0 || time.Since(begun) != 12*time.Second {
 			t.Errorf("later: %d tools after %s", len(tools), time.Since(begun))
 		}
 		if !strings.Contains(w.log.String(), "a run goes without the tools of this server") {
@@ -106,14 +106,14 @@ func TestFailedStart(t *testing.T) {
 		w := inMemory(t, Config{})
 		w.fail(errors.New("no such program"))
 		for i := range 3 {
-			if tools := w.Tools(t.Context()); len(tools) != 0 {
+			if tools := w.Tools(t.Context(), nil); len(tools) != 0 {
 				t.Fatal(names(tools))
 			}
 			if s := w.state(); s.State != Failed || s.Err != "no such program" || w.starts() != i+1 {
 				t.Fatalf("%+v, %d starts", s, w.starts())
 			}
 			begun := time.Now()
-			w.Tools(t.Context())
+			w.Tools(t.Context(), nil)
 			if time.Since(begun) != 0 || w.starts() != i+1 {
 				t.Errorf("a run while it rests took %s, with %d starts", time.Since(begun), w.starts())
 			}
@@ -123,7 +123,7 @@ func TestFailedStart(t *testing.T) {
 			}
 		}
 		w.fail(nil)
-		if tools := w.Tools(t.Context()); len(tools) != 4 || w.state().Err != "" {
+		if tools := w.Tools(t.Context(), nil); len(tools) != 4 || w.state().Err != "" {
 			t.Errorf("%v, %+v", names(tools), w.state())
 		}
 	})
@@ -133,7 +133,7 @@ func TestFailedStart(t *testing.T) {
 func TestRestarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := inMemory(t, Config{})
-		echo := find(t, w.Tools(t.Context()), "s_echo")
+		echo := find(t, w.Tools(t.Context(), nil), "s_echo")
 		least := firstRest / 2
 		for i := 1; i < inARow; i++ {
 			w.die()
@@ -156,7 +156,7 @@ func TestRestarts(t *testing.T) {
 			t.Errorf("a call: %v", err)
 		}
 		<-time.After(longRest)
-		if tools := w.Tools(t.Context()); len(tools) != 4 {
+		if tools := w.Tools(t.Context(), nil); len(tools) != 4 {
 			t.Error("a later run does not start it")
 		}
 		<-time.After(2 * steady)
@@ -182,11 +182,11 @@ func TestRest(t *testing.T) {
 func TestListChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := inMemory(t, Config{})
-		before := w.Tools(t.Context())
+		before := w.Tools(t.Context(), nil)
 		w.stub.add(&mcp.Tool{Name: "new"}, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) { return said("new"), nil })
 		w.stub.server.RemoveTools("read")
 		<-time.After(3 * time.Second)
-		after := w.Tools(t.Context())
+		after := w.Tools(t.Context(), nil)
 		if got := names(after); !slices.Equal(got, []string{"s_echo", "s_new", "s_steps", "s_wait"}) {
 			t.Errorf("after: %v", got)
 		}
@@ -204,7 +204,10 @@ func TestServersAreApart(t *testing.T) {
 		defer two.Close()
 		two.all[0].open = func() (mcp.Transport, stop, error) { return nil, nil, errors.New("broken") }
 		two.all[1].open = w.all[0].open
-		if got := names(two.Tools(t.Context())); len(got) != 4 {
+		if got := names(two.Tools(t.Context(), func(server string) bool { return server == "s" })); len(got) != 4 || two.List()[0].State != Idle {
+			t.Error(got)
+		}
+		if got := names(two.Tools(t.Context(), nil)); len(got) != 4 {
 			t.Error(got)
 		}
 		if s := two.List(); s[0].State != Failed || s[1].State != Ready {
@@ -224,7 +227,7 @@ func TestToolsLeftOut(t *testing.T) {
 				s.add(&mcp.Tool{Name: "z" + strings.Repeat("i", i%60) + string(rune('a'+i/60))}, nil)
 			}
 		})
-		tools := w.Tools(t.Context())
+		tools := w.Tools(t.Context(), nil)
 		if len(tools) != maxTools-1 {
 			t.Errorf("%d tools", len(tools))
 		}

@@ -117,7 +117,7 @@ func TestTask(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := &tasked{statuses: c.statuses, result: c.result}
 				w := s.open(t, Config{Timeout: time.Minute})
-				tools := w.Tools(t.Context())
+				tools := w.Tools(t.Context(), nil)
 				var told []string
 				parts, err := find(t, tools, "s_research").Run(t.Context(), []byte(`{}`), func(p agent.Progress) { told = append(told, p.Text) })
 				if text(parts) != c.want || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
@@ -152,7 +152,7 @@ func TestTaskCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &tasked{statuses: []string{"working"}}
 		w := s.open(t, Config{})
-		tools := w.Tools(t.Context())
+		tools := w.Tools(t.Context(), nil)
 		stop := errors.New("the operator")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		time.AfterFunc(time.Second+leastPoll/2, func() { cancel(stop) })
@@ -173,7 +173,7 @@ func TestTaskOfAServerThatDies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &tasked{statuses: []string{"working"}}
 		w := s.open(t, Config{})
-		tools := w.Tools(t.Context())
+		tools := w.Tools(t.Context(), nil)
 		time.AfterFunc(time.Second, w.die)
 		if _, err := find(t, tools, "s_research").Run(t.Context(), []byte(`{}`), nothing); err == nil || !strings.Contains(err.Error(), "may have been done or not") {
 			t.Error(err)

@@ -404,6 +404,7 @@ func ensureDir(dir string) error {
 }
 
 // offer is what a session's models may ask for in a run.
-func (s *Server) offer(ctx context.Context, _ session.Settings) []agent.Tool {
-	return s.policy.apply(append(slices.Clone(s.tools.own), s.tools.servers.Tools(ctx)...))
+func (s *Server) offer(ctx context.Context, set session.Settings) []agent.Tool {
+	wanted := func(server string) bool { return mayName(set.Tools, server) }
+	return s.policy.apply(append(slices.Clone(s.tools.own), s.tools.servers.Tools(ctx, wanted)...))
 }

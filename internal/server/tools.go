@@ -2,6 +2,8 @@ package server
 
 import (
 	"context"
+	"slices"
+	"strings"
 
 	"github.com/reprise-run/reprise/agent"
 	"github.com/reprise-run/reprise/agent/mcptool"
@@ -36,6 +38,18 @@ func kindsOf(servers map[string]MCP) map[string]string {
 		}
 	}
 	return kinds
+}
+
+// mayName reports whether a session's patterns of tools may mean any of a server; it is not started
+// for those that cannot.
+func mayName(patterns []string, server string) bool {
+	begins := server + "_"
+	return len(patterns) == 0 || slices.ContainsFunc(patterns, func(p string) bool {
+		if i := strings.IndexAny(p, `*?[\`); i >= 0 {
+			return strings.HasPrefix(begins, p[:i]) || strings.HasPrefix(p[:i], begins)
+		}
+		return strings.HasPrefix(p, begins)
+	})
 }
 
 // List implements httpapi.Tools.

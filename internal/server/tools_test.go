@@ -40,3 +40,12 @@ tools:
 		t.Errorf("%+v\n%+v", a, d)
 	}
 }
+
+func TestServersThatASessionMayUse(t *testing.T) {
+	for patterns, want := range map[string]bool{"": true, "none": false, "edit_file": false, "files_read": true, "files_*": true, "*": true, "f*": true,
+		"file?_read": true, "fi[l]es_x": true, "filesystem_*": false, "g* clock": false, "clock files_x": true, "files_read*": true} {
+		if got := mayName(strings.Fields(patterns), "files"); got != want {
+			t.Errorf("%s: %v", patterns, got)
+		}
+	}
+}
