@@ -2,6 +2,7 @@ package transport
 
 import (
 	"context"
+	"math"
 	"net/http"
 	"strconv"
 	"sync"
@@ -26,7 +27,8 @@ type body struct {
 	status int         // that was sent
 	shown  bool        // something of an answer was sent
 	last   time.Time   // of the last byte
-	timer  *time.Timer
+	over   bool        // no attempt sends anything any more
+	timer  *time.Timer // of the keep-alive; nil: there is none
 	buf    []byte
 	err    error // of the client; sticky
 }
@@ -105,16 +107,18 @@ func (b *body) wait() {
 	if b.x.KeepAlive <= 0 || b.whole {
 		return
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	b.last = time.Now()
-	b.timer = time.AfterFunc(b.x.KeepAlive, b.tick)
+	b.timer = time.AfterFunc(math.MaxInt64, b.tick)
+	b.timer.Reset(b.x.KeepAlive)
 }
 
 func (b *body) tick() {
-	b.mu.Lock()
+	if !b.mu.TryLock() { // something is being sent just now
+		b.timer.Reset(b.x.KeepAlive)
+		return
+	}
 	defer b.mu.Unlock()
-	if b.timer == nil || b.err != nil {
+	if b.over || b.err != nil {
 		return
 	}
 	quiet := time.Since(b.last)
@@ -129,9 +133,8 @@ func (b *body) tick() {
 func (b *body) rest() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.timer != nil {
+	if b.over = true; b.timer != nil {
 		b.timer.Stop()
-		b.timer = nil
 	}
 }
 

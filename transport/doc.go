@@ -18,8 +18,8 @@
 //     by themselves (wire.Tail); where the dialect has none, the connection is cut.
 //   - While nothing can be sent, an Exchange keeps the connection alive. That sends the status:
 //     a failure after it ends as one after output does, although nothing was shown.
-//   - An answer that is not streamed is held until it is whole, so that it is repeated like any
-//     other of which nothing was shown.
+//   - An answer that is not streamed is one frame, so that it is repeated, until it is whole, like
+//     any other of which nothing was shown.
 //
 // It refuses to choose who may answer (Exchange.Route says so), to know clients and their keys,
 // to remember anything beyond one exchange but connections, and to translate between dialects.

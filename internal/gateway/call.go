@@ -47,7 +47,7 @@ func (h *Handler) call(w http.ResponseWriter, r *http.Request) {
 	if h.o.Journal != nil {
 		x.Ledger, x.Generation, x.Trace = h.o.Journal.Open(ctx, c)
 	}
-	result := x.Serve(ctx, w)
+	result := x.Serve(ctx, &patience{ResponseWriter: w})
 	h.note(ctx, c, &result)
 	if h.o.Journal != nil {
 		h.o.Journal.Close(context.WithoutCancel(ctx), c, result)

@@ -59,6 +59,8 @@ type world struct {
 	gateway  *gateway.Handler
 	server   *http.Server
 	shown    []string // to the provider: keys and queries
+	dial     func(ctx context.Context, network, address string) (net.Conn, error)
+	left     func() // called when a request to the provider has ended
 }
 
 var names = []string{"chat", "responses", "messages", "gemini"}
@@ -80,7 +82,7 @@ func (m models) Names() []string { return []string{"ok", "chat/ok"} }
 func run(t *testing.T, o gateway.Options, f func(w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{t: t}
+		w := &world{t: t, left: func() {}}
 		var err error
 		if w.upstream, err = rehearsal.New(); err != nil {
 			t.Fatal(err)
@@ -113,6 +115,7 @@ func run(t *testing.T, o gateway.Options, f func(w *world)) {
 		}
 		w.gateway = gateway.New(o)
 		near := newPipes()
+		w.dial = near.dial
 		w.server = &http.Server{Handler: w.gateway, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0)}
 		go func() { served <- w.server.Serve(near) }()
 		way := &http.Transport{DialContext: near.dial}
@@ -132,6 +135,7 @@ func run(t *testing.T, o gateway.Options, f func(w *world)) {
 
 func (w *world) far(rw http.ResponseWriter, r *http.Request) {
 	w.shown = append(w.shown, fmt.Sprint(r.Header["Authorization"], r.Header["X-Api-Key"], r.Header["X-Goog-Api-Key"], r.URL.RawQuery))
+	defer w.left()
 	w.upstream.ServeHTTP(rw, r)
 }
 
@@ -334,6 +338,34 @@ func TestRefusals(t *testing.T) {
 	})
 }
 
+// A client that leaves ends its provider's stream, and raises no fence: it knows what it saw.
+func TestClientThatLeaves(t *testing.T) {
+	f := &fences{}
+	run(t, gateway.Options{Fences: f}, func(w *world) {
+		left := make(chan struct{})
+		w.left = sync.OnceFunc(func() { close(left) })
+		ctx, cancel := context.WithTimeout(w.t.Context(), time.Second)
+		defer cancel()
+		r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://gateway.test/v1/chat/completions",
+			strings.NewReader(`{"model":"stall-after-text-fast","messages":[],"stream":true}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := w.client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		_, err = io.ReadAll(resp.Body)
+		resp.Body.Close()
+		<-left
+		synctest.Wait()
+		if took := time.Since(began); err == nil || took > 2*time.Second || len(f.raised) != 0 {
+			t.Errorf("after %v: %v, raised %q", took, err, f.raised)
+		}
+	})
+}
+
 // When the gateway stops, answers go on for the grace and then end as broken ones do.
 func TestStop(t *testing.T) {
 	f := &fences{}
@@ -346,6 +378,26 @@ func TestStop(t *testing.T) {
 		}
 		if len(f.raised) != 1 {
 			t.Errorf("raised %q", f.raised)
+		}
+	})
+}
+
+// A client that does not read any more loses its stream, and the provider's with it.
+func TestClientThatDoesNotRead(t *testing.T) {
+	run(t, gateway.Options{}, func(w *world) {
+		conn, err := w.dial(w.t.Context(), "", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		left := make(chan struct{})
+		w.left = sync.OnceFunc(func() { close(left) })
+		body := `{"model":"flood-fast","messages":[],"stream":true}`
+		fmt.Fprintf(conn, "POST /v1/chat/completions HTTP/1.1\r\nHost: gateway.test\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+		began := time.Now()
+		<-left
+		if took := time.Since(began); took < time.Minute || took > 2*time.Minute {
+			t.Errorf("the provider's stream ended after %v", took)
 		}
 	})
 }

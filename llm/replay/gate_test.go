@@ -590,3 +590,82 @@ func TestParseHold(t *testing.T) {
 		}
 	}
 }
+
+// framed is a stream of frames: one letter is one event of a frame, a space ends it. t is text,
+// c a call's start, s the reason to stop, d the end, x a failure.
+type framed struct {
+	script string
+	at     int
+}
+
+func (*framed) Name() string { return "framed" }
+func (f *framed) Stream(ctx context.Context, p llm.Permit, _ *llm.Request) (llm.Stream, error) {
+	return f, p.Spend(ctx)
+}
+func (f *framed) Next() (llm.Event, error) {
+	first := f.at == 0 || f.script[f.at-1] == ' '
+	c := f.script[f.at]
+	e := llm.Event{More: f.at+1 < len(f.script) && f.script[f.at+1] != ' '}
+	if first {
+		e.Raw = []byte(strings.Fields(f.script[f.at:])[0])
+	}
+	f.at++
+	if !e.More {
+		f.at++
+	}
+	switch c {
+	case 't':
+		e.Kind, e.Text = llm.EventText, "x"
+	case 'c':
+		e.Kind, e.Part, e.Name = llm.EventCallStart, 1, "f"
+	case 's':
+		e.Kind, e.Stop = llm.EventPing, llm.StopEnd
+	case 'd':
+		e.Kind = llm.EventDone
+	case 'x':
+		return llm.Event{}, errBroke
+	}
+	return e, nil
+}
+func (*framed) Ready() bool  { return false }
+func (*framed) Close() error { return nil }
+
+// A frame is published whole or not at all: with a part of a call in it at the end alone, with a
+// reason to stop when content follows or the end comes, and never where the stream fails in it.
+func TestFramesArePublishedWhole(t *testing.T) {
+	for script, want := range map[string]string{
+		"t t d":       "t t d",
+		"t ts d":      "t ts d",
+		"t ts x":      "t",
+		"t s x":       "t",
+		"ts x":        "",
+		"ts ts t x":   "ts ts t",
+		"t ts ts x":   "t ts",
+		"t tc d":      "t tc d",
+		"t tc x":      "t",
+		"tc x":        "",
+		"t tx":        "t",
+		"t c t s td":  "t c t s td",
+		"t s s t s x": "t s s t",
+	} {
+		w := newWorld()
+		a, err := w.gate().Open(t.Context(), nil, &framed{script: script}, &llm.Request{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var raw []string
+		_, broken := a.Run(appendFunc(func(events []llm.Event) {
+			for _, e := range events {
+				if len(e.Raw) > 0 {
+					raw = append(raw, strings.Split(string(e.Raw), "\n\n")...)
+				}
+			}
+		}), replay.Terms{Raw: true})
+		if got := strings.Join(raw, " "); got != want || (broken == nil) != strings.HasSuffix(script, "d") {
+			t.Errorf("%q: published %q, want %q, %v", script, got, want, broken)
+		}
+		if broken != nil && (broken.Held == nil) != (want != "") {
+			t.Errorf("%q: may be discarded: %v, published %q", script, broken.Held != nil, want)
+		}
+	}
+}

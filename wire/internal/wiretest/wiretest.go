@@ -236,3 +236,33 @@ func compare(t *testing.T, file string, got []byte) {
 		t.Errorf("%s differs; got\n%s", file, got)
 	}
 }
+
+// Head checks what a server reads of a raw request. want is "model stream max tools… [state]".
+func Head(t *testing.T, s wire.Server, body, want string) {
+	t.Helper()
+	h, err := s.Head([]byte(body))
+	if err != nil {
+		t.Errorf("%s: %v", body, err)
+		return
+	}
+	got := fmt.Sprintf("%s %t %d", h.Model, h.Stream, h.MaxOutputTokens)
+	for _, tool := range h.ProviderTools {
+		got += " " + tool.Name
+	}
+	if h.ProviderState {
+		got += " state"
+	}
+	if got != want {
+		t.Errorf("%s: %q, want %q", body, got, want)
+	}
+}
+
+// NoHead checks that a server refuses what is no JSON object.
+func NoHead(t *testing.T, s wire.Server) {
+	t.Helper()
+	for _, body := range []string{"", "null", "[]", `{"model":"m"`, `{"model":"m"}}`, `"x"`} {
+		if h, err := s.Head([]byte(body)); err == nil {
+			t.Errorf("%q is read as %+v", body, h)
+		}
+	}
+}
