@@ -25,6 +25,7 @@ type follower struct {
 	json           bool
 	wait           bool // through the second tier
 	post           func() (session.Receipt, error)
+	calls          func(*session.ToolCall) // told where a tool call stands
 
 	lost     time.Time         // when the connection was; zero: it is there
 	receipt  session.Receipt   // zero: nothing was posted yet; of the newest run
@@ -89,7 +90,7 @@ func (f *follower) event(e *session.Event) error {
 	case e.Switch != nil && e.Switch.RunID == f.receipt.RunID:
 		f.say("%s", switched(e.Switch))
 	case e.ToolCall != nil && e.ToolCall.RunID == f.receipt.RunID:
-		f.say("tool  %s  %s", e.ToolCall.Name, e.ToolCall.State)
+		f.toolCall(e.ToolCall)
 	case e.Snapshot != nil:
 		return f.snapshot(e.Snapshot)
 	case e.Run != nil:
@@ -166,6 +167,11 @@ func (f *follower) snapshot(s *session.Snapshot) error {
 			return err
 		}
 	}
+	for i := range s.ToolCalls {
+		if c := &s.ToolCalls[i]; c.RunID == f.receipt.RunID {
+			f.calls(c)
+		}
+	}
 	if s.Session == nil || s.Session.LastRun == nil {
 		return nil
 	}
@@ -178,6 +184,14 @@ func (f *follower) snapshot(s *session.Snapshot) error {
 		return errOver
 	}
 	return nil
+}
+
+// toolCall tells where a tool call stands.
+func (f *follower) toolCall(c *session.ToolCall) {
+	if c.State != session.CallAsked { // what is asked is told by who asks
+		f.say("%s", callLine(c))
+	}
+	f.calls(c)
 }
 
 func (f *follower) message(m *session.Message) error {

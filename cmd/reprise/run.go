@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"path"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -32,6 +33,7 @@ type asked struct {
 	tools      []string // nil: as the session has it
 	steps      int      // 0: as the session has it
 	workspace  string
+	approve    []string // tools that need not be asked about
 	json, wait bool
 }
 
@@ -44,6 +46,8 @@ func (p *program) run() *cobra.Command {
 			"else the parts of one are started for the time that it takes. The session is kept.\n" +
 			"The prompt is read from stdin where it is - or missing. Beside a prompt, what is piped in\n" +
 			"is told to the model below it, as in  git diff | reprise run \"Review this\".\n\n" +
+			"A tool call that is to be asked about is asked about on the terminal; without one it is denied\n" +
+			"at once, unless --approve allows it.\n\n" +
 			"Exit codes: 0 done, 1 failed, 2 usage, 3 cancelled, 4 interrupted after output and not\n" +
 			"repeated, 5 every automatic try used up, 6 a retry is scheduled, which --wait would follow.",
 		Args: cobra.MaximumNArgs(1),
@@ -66,6 +70,7 @@ func (p *program) run() *cobra.Command {
 	f.StringSliceVar(&a.tools, "tools", nil, "offer the model only these tools, by `names` or patterns, as edit_file,read_*; none for no tool. The session keeps it")
 	f.IntVar(&a.steps, "max-steps", 0, "model calls that a run may take, at most this `number`. The session keeps it")
 	f.StringVar(&a.workspace, "workspace", "", "let the model read and change files, and run commands, in this `folder`")
+	f.StringSliceVar(&a.approve, "approve", nil, "allow what would be asked about: all, `names` or patterns of tools, or none, which denies it")
 	f.BoolVar(&a.json, "json", false, "print the session's events on stdout, as lines of JSON, in place of the text")
 	f.BoolVar(&a.wait, "wait", false, "stay while a failed run waits to be repeated, until its end")
 	cmd.MarkFlagsMutuallyExclusive("model", "chain")
@@ -83,8 +88,15 @@ func (a *asked) check(cmd *cobra.Command) error {
 		return errors.New("--max-steps is 1 or more")
 	case given("workspace") && a.workspace == "":
 		return errors.New("--workspace names no folder")
+	case given("approve") && len(a.approve) == 0:
+		return errors.New("--approve names no tool; --approve none is how to deny all")
 	case strings.Contains(a.chain, "/"):
 		return fmt.Errorf("--chain %s: that is a model; name it with --model", a.chain)
+	}
+	for _, pattern := range a.approve {
+		if _, err := path.Match(pattern, ""); err != nil {
+			return fmt.Errorf("--approve %s: that is no pattern", pattern)
+		}
 	}
 	return nil
 }
@@ -134,7 +146,8 @@ func (p *program) answer(ctx context.Context, a asked) (err error) {
 	stop := func() { end(nil) }
 	defer stop()
 	q := &question{conn: conn, session: id, prompt: a.prompt, to: a.to, wait: wait, posted: make(chan session.Receipt, 1)}
-	f := &follower{session: id, stdout: p.stdout, stderr: p.stderr, json: a.json, wait: wait,
+	ask := p.newAsker(work, conn.Client, id, a.approve)
+	f := &follower{session: id, calls: func(c *session.ToolCall) { ask.change(work, c) }, stdout: p.stdout, stderr: p.stderr, json: a.json, wait: wait,
 		post: func() (session.Receipt, error) { return q.post(work) }}
 	conn.Reconnecting = func(err error) {
 		if f.disconnected(err, time.Now()) {

@@ -2,9 +2,8 @@ package server
 
 import (
 	"maps"
-	"regexp"
+	"path"
 	"slices"
-	"strings"
 
 	"github.com/reprise-run/reprise/agent"
 )
@@ -16,14 +15,11 @@ const (
 	toolDeny  = "deny"
 )
 
-// pattern is a tool's name, in which * stands for any characters.
-var pattern = regexp.MustCompile(`^[a-zA-Z0-9_*-]{1,64}$`)
-
 // check finds what is wrong with the settings of approvals.
 func (t Tools) check(bad func(key, format string, args ...any)) {
 	for _, p := range slices.Sorted(maps.Keys(t.Approve)) {
-		if !pattern.MatchString(p) {
-			bad("tools.approve", "%q is not the name of a tool: letters, digits, _ and -, with * for any of them", p)
+		if _, err := path.Match(p, ""); p == "" || err != nil {
+			bad("tools.approve", "%q is not a name or pattern", p)
 		}
 		switch t.Approve[p] {
 		case "", toolAllow, toolAsk, toolDeny:
@@ -43,7 +39,8 @@ type policy struct{ words map[string]string }
 func (p policy) of(name string) (word string) {
 	longest, order := -1, []string{toolAllow, "", toolAsk, toolDeny}
 	for pattern, w := range p.words {
-		if n := len(pattern); matches(pattern, name) && (n > longest || n == longest && slices.Index(order, w) > slices.Index(order, word)) {
+		ok, err := path.Match(pattern, name)
+		if n := len(pattern); ok && err == nil && (n > longest || n == longest && slices.Index(order, w) > slices.Index(order, word)) {
 			longest, word = n, w
 		}
 	}
@@ -61,32 +58,22 @@ func (p policy) word(t agent.Tool) string {
 	return toolAllow
 }
 
-// matches reports whether a name is one that the pattern stands for.
-func matches(pattern, name string) bool {
-	first, rest, wild := strings.Cut(pattern, "*")
-	if !wild {
-		return pattern == name
-	}
-	if !strings.HasPrefix(name, first) {
-		return false
-	}
-	for i := len(first); i <= len(name); i++ {
-		if matches(rest, name[i:]) {
-			return true
-		}
-	}
-	return false
-}
-
 // apply returns the tools that may be offered, each with what it needs to start.
 func (p policy) apply(tools []agent.Tool) []agent.Tool {
 	out := make([]agent.Tool, 0, len(tools))
 	for _, t := range tools {
-		if word := p.word(t); word != toolDeny {
-			traits := t.Traits()
-			traits.Ask = word == toolAsk
-			out = append(out, governed{t, traits})
+		traits := t.Traits()
+		switch p.of(t.Spec().Name) {
+		case toolDeny:
+			continue
+		case toolAsk:
+			traits.Ask = true
+		case toolAllow:
+			traits.Ask = false
+		default:
+			traits.Ask = traits.Ask || traits.Effect
 		}
+		out = append(out, governed{t, traits})
 	}
 	return out
 }

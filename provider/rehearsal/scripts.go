@@ -42,8 +42,11 @@ var (
 	some      = Step{Do: Say, Deltas: 12}
 	thought   = Step{Do: Think, Deltas: 8}
 	callClock = Take{{Do: Say, Text: "Let me look at the clock. "}, {Do: Call}}
-	overload  = &Fault{Kind: Overloaded}
-	broken    = &Fault{Kind: BrokenUpstream}
+
+	writeFile  = Step{Do: Call, Name: "write_file", Arguments: `{"path":"rehearsal.txt","content":"A rehearsal was here.\n"}`}
+	runCommand = Step{Do: Call, Name: "run_command", Arguments: `{"command":"date"}`}
+	overload   = &Fault{Kind: Overloaded}
+	broken     = &Fault{Kind: BrokenUpstream}
 )
 
 func replies() []Script {
@@ -70,6 +73,12 @@ func replies() []Script {
 		{Name: "tool", Shows: "a call of the tool clock, then a reply that quotes its result", Scenes: []Scene{{callClock}, {reply}}},
 		{Name: "two-tools", Shows: "two calls of the tool clock in one step, then a reply",
 			Scenes: []Scene{{{{Do: Call}, {Do: Call}}}, {reply}}},
+		{Name: "bad-arguments", Shows: "a call of the tool clock with arguments that it does not take, then one as it should be, then a reply",
+			Scenes: []Scene{{{{Do: Call, Arguments: `{"zone":"UTC"}`}}}, {callClock}, {reply}}},
+		{Name: "write-file", Shows: "a call of the tool write_file of a workspace, which changes something, then a reply",
+			Scenes: []Scene{{{{Do: Say, Text: "Let me write that down. "}, writeFile}}, {reply}}},
+		{Name: "three-tools", Shows: "calls of clock, write_file and run_command in one step, then a reply",
+			Scenes: []Scene{{{{Do: Call}, writeFile, runCommand}}, {reply}}},
 		one("remote-tool", "a search that the provider runs itself, then a reply", Take{{Do: Remote}, {Do: Say}}),
 		one("tool-loop", "a model that calls the tool clock in every step and never comes to an end", callClock),
 		one("empty", "an answer that is complete and says nothing", Take{{Do: Done}}),
