@@ -62,18 +62,10 @@ func (p policy) word(t agent.Tool) string {
 func (p policy) apply(tools []agent.Tool) []agent.Tool {
 	out := make([]agent.Tool, 0, len(tools))
 	for _, t := range tools {
-		traits := t.Traits()
-		switch p.of(t.Spec().Name) {
-		case toolDeny:
-			continue
-		case toolAsk:
-			traits.Ask = true
-		case toolAllow:
-			traits.Ask = false
-		default:
-			traits.Ask = traits.Ask || traits.Effect
+		word, traits := p.word(t), t.Traits()
+		if traits.Ask = word == toolAsk; word != toolDeny {
+			out = append(out, governed{t, traits})
 		}
-		out = append(out, governed{t, traits})
 	}
 	return out
 }
