@@ -73,6 +73,8 @@ export const cancelRetry = (sid: string, token: number) => call<unknown>('DELETE
 export const scheduleRetry = (sid: string, token: number) => call<Schedule>('POST', `${retry(sid)}/schedule`, { token });
 export const resolveCall = (sid: string, id: string, action: string) =>
   call<unknown>('POST', `${session(sid)}/tool-calls/${encodeURIComponent(id)}/resolve`, { action });
+export const approveCall = (sid: string, id: string) => call<unknown>('POST', `${session(sid)}/tool-calls/${encodeURIComponent(id)}/approve`);
+export const denyCall = (sid: string, id: string, reason: string) => call<unknown>('POST', `${session(sid)}/tool-calls/${encodeURIComponent(id)}/deny`, { reason });
 export const snoozeRetry = (sid: string, token: number, until: number) => call<Schedule>('POST', `${retry(sid)}/snooze`, { token, until });
 export const getSettings = () => call<SettingList>('GET', '/api/v1/settings');
 export const changeSettings = (change: { set?: Record<string, string>; reset?: string[] }) => call<SettingList>('PATCH', '/api/v1/settings', change);

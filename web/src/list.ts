@@ -45,6 +45,7 @@ export function stateWords(s: Session, state: RowState, now: number): string {
 /** Why a session needs the operator. */
 export function need(s: Session): string {
   const sch = s.schedule;
+  if (s.asks) return `asks about ${count(s.asks, 'tool call')}`;
   if (sch && waits(sch)) return sch.hold_reason === 'asks' ? 'asks before a retry' : 'ready to retry';
   if (sch?.state === 'exhausted') return `stopped after ${count(sch.attempt, 'attempt')}`;
   const run = s.last_run;

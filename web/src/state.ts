@@ -1,5 +1,5 @@
 import { fold, nothing, type Folded } from './output';
-import { ended, type Attempt, type Message, type Output, type Pending, type Progress, type Run, type Schedule, type ServerEvent, type Session, type Snapshot, type System, type ToolCall } from './types';
+import { ended, type Attempt, type Call, type Message, type Output, type Pending, type Progress, type Run, type Schedule, type ServerEvent, type Session, type Snapshot, type System, type ToolProgress } from './types';
 
 // What the server has said, as a pure reduction of its events. Nothing here is a guess of the
 // page: what the operator does shows when the server confirms it.
@@ -17,7 +17,7 @@ export interface Focus {
   messages: Message[]; // in the model's context, by position
   pending: Pending[];
   attempts: Attempt[]; // of the last run, as far as they were told
-  calls: ToolCall[];
+  calls: Call[];
   live: Live | null;
   progress: Progress | null;
   old: Message[]; // superseded, by position, as far as they are known
@@ -54,10 +54,15 @@ export function reduce(state: State, event: ServerEvent, now: number): State {
         ...state,
         focus: { ...f, progress: event.progress!.characters > 0 || event.progress!.call ? event.progress! : null, heard: now },
       }));
+    case 'tool_progress':
+      return withFocus(state, event.session_id, (f) => ({ ...state, focus: { ...f, calls: far(f.calls, event.tool_progress!), heard: now } }));
     default:
       return lifecycle(state, event, now);
   }
 }
+
+const far = (calls: Call[], progress: ToolProgress): Call[] =>
+  calls.map((c) => (c.run_id === progress.run_id && c.step === progress.step && c.call_id === progress.call_id && c.state === 'started' ? { ...c, progress } : c));
 
 function fromSnapshot(state: State, s: Snapshot, now: number): State {
   const sessions: Record<string, Session> = {};
@@ -71,7 +76,7 @@ function fromSnapshot(state: State, s: Snapshot, now: number): State {
       messages: s.messages ?? [],
       pending: s.pending ?? [],
       attempts: s.attempts ?? [],
-      calls: s.tool_calls ?? [],
+      calls: (s.tool_progress ?? []).reduce(far, s.tool_calls ?? []),
       live: s.output ? begin(s.output) : null,
       progress: s.progress ?? null,
       // What was superseded stays so: only what the page has missed is read again.

@@ -347,6 +347,12 @@ export class Store {
     return this.#act(() => api.resolveCall(id, call, how));
   }
 
+  /** Answers about a tool call that has not started. What another tab has decided stands. */
+  answerCall(call: string, approve: boolean, reason: string): Promise<boolean> {
+    const id = this.session()!.id;
+    return this.#act(() => (approve ? api.approveCall(id, call) : api.denyCall(id, call, reason)));
+  }
+
   setModel(model: string): Promise<boolean> {
     const id = this.session()!.id;
     return this.#act(() => api.setModel(id, model));

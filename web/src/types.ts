@@ -1,12 +1,15 @@
-import type { Part, Run, Schedule } from './api.gen';
+import type { Part, Run, Schedule, ToolCall, ToolProgress } from './api.gen';
 
 // The JSON of the API. Times are milliseconds since 1970 (absent: none) but for those of
 // failures and decisions inside attempts, which are RFC 3339.
 
 export type {
   Attempt, Chain, Cost, Decision, Event as ServerEvent, Failure, Message, Model, ModelList, Outcome, Output, OutputEvent as StreamEvent, Part, Pending, Preview, Progress,
-  ProviderFailure, Receipt, Recovery, Run, Schedule, Session, Setting, SettingList, Settings, Snapshot, Spend, System, ToolCall,
+  ProviderFailure, Receipt, Recovery, Run, Schedule, Session, Setting, SettingList, Settings, Snapshot, Spend, System, ToolCall, ToolProgress,
 } from './api.gen';
+
+/** A tool call, and how far it is while it runs. */
+export type Call = ToolCall & { progress?: ToolProgress };
 
 /** Whether something will start by itself. */
 export const waits = (s?: Schedule): boolean => s?.state === 'armed' || s?.state === 'scheduled' || s?.state === 'held';

@@ -70,7 +70,7 @@ export const turnInView = (all: Turn[], { version, of }: { version: number; of: 
 export type Phase =
   | { kind: 'idle' | 'queued' | 'connecting' | 'thinking' | 'writing' | 'stopping' }
   | { kind: 'holding'; characters: number; call: boolean }
-  | { kind: 'tool'; name: string }
+  | { kind: 'tool' | 'asks'; name: string }
   | { kind: 'waiting'; attempt: Attempt; until: number }; // until: the server's time
 
 /** What the session's run is doing. now is the server's time. */
@@ -83,7 +83,10 @@ export function phase(focus: Focus | null, session: Session | undefined, now: nu
   const wait = backOff(focus, run, now);
   if (wait) return wait;
   if (focus.progress?.run_id === run.id) return { kind: 'holding', characters: focus.progress.characters, call: focus.progress.call };
-  const tool = focus.calls.find((c) => c.run_id === run.id && c.state === 'started');
+  const call = (state: string) => focus.calls.find((c) => c.run_id === run.id && c.state === state);
+  const asked = call('asked');
+  if (asked) return { kind: 'asks', name: asked.name };
+  const tool = call('started');
   if (tool) return { kind: 'tool', name: tool.name };
   const step = focus.live?.run === run.id ? focus.live.steps.at(-1) : undefined;
   const part = step && shown(step).at(-1);
@@ -119,7 +122,7 @@ export type RowState = 'needs-you' | 'running' | 'queued' | 'waiting' | 'interru
 /** The state that the session list shows. */
 export function rowState(s: Session): RowState {
   const run = s.last_run;
-  if (s.state === 'running') return 'running';
+  if (s.state === 'running') return s.asks && !run?.cancel_requested ? 'needs-you' : 'running';
   if (s.state === 'queued') return 'queued';
   switch (run?.state) {
     case 'cancelled':

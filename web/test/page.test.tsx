@@ -274,6 +274,34 @@ test('an effect whose outcome nobody knows is settled before the run goes on', a
   expect(sent('POST', /resume$/).length).toBe(1);
 });
 
+test('a call that is asked about shows what it would do, and is answered once', async () => {
+  const asked = {
+    session_id: 'ses_1', run_id: 'run_1', step: 0, call_id: 'c', name: 'write_file', arguments: '{"path":"a.txt"}', state: 'asked', effect: true, started_at: 0,
+    approval: { asked_at: 1, expires_at: 600_000 },
+  };
+  const call = { kind: 'tool_call', call_id: 'c', name: 'write_file', arguments: '{"path":"a.txt"}' };
+  await open(snapshot({ messages: [message(), reply('', { parts: [call] })], tool_calls: [asked] }), event('run', { run: run({ state: 'running' }) }));
+  const card = screen.getByText('asks you').closest('details')!;
+  expect(card.open).toBe(true);
+  expect(within(card).getByLabelText('Input of write_file').textContent).toBe('{"path":"a.txt"}');
+  answers['POST /api/v1/sessions/ses_1/tool-calls/c/deny'] = [409, { error: { code: 'conflict', message: 'It was approved in another tab.', details: null } }];
+  await act(async () => void fireEvent.input(within(card).getByRole('textbox'), { target: { value: 'not there' } }));
+  await click('Deny');
+  expect(sent('POST', /deny$/)[0]!.body).toEqual({ reason: 'not there' });
+  expect((await screen.findAllByText('It was approved in another tab.')).length).toBeGreaterThan(0);
+  answers['POST /api/v1/sessions/ses_1/tool-calls/c/approve'] = [200, {}];
+  await click('Approve');
+  expect(sent('POST', /approve$/).length).toBe(1);
+  await tell(event('tool_call', { tool_call: { ...asked, state: 'started', started_at: 2 } }));
+  expect(screen.queryByRole('button', { name: 'Approve' })).toBeNull();
+  await tell(event('tool_progress', { tool_progress: { run_id: 'run_1', step: 0, call_id: 'c', done: 3, total: 10 } }));
+  expect((screen.getByRole('progressbar') as HTMLProgressElement).value).toBe(3);
+  const result = { kind: 'tool_result', call_id: 'c', content: [{ kind: 'text', media_type: 'text/x-diff', text: '--- a.txt\n+++ a.txt\n-old\n+new' }] };
+  await tell(event('tool_call', { tool_call: { ...asked, state: 'ended', started_at: 2, ended_at: 3, result } }));
+  expect(screen.queryByRole('progressbar')).toBeNull();
+  expect([...card.querySelectorAll('.added, .removed')].map((e) => e.textContent)).toEqual(['-old\n', '+new\n']);
+});
+
 test('the limit of the session is raised where it stopped a run', async () => {
   const ours: Failure = { retryable: false, retry_class: 'spend_limit_exceeded', message: 'The session has a limit of $5.00.', code: 'session_limit' };
   const recovery = { ...retried, auto: false, reason: 'not_eligible' };

@@ -3,7 +3,7 @@ import type { Ask, Store } from '../store';
 import { textOf } from '../types';
 import { clockTime, count, modelName } from '../words';
 import { Dialog } from './dialog';
-import { callTarget } from './parts';
+import { callTarget } from './call';
 import { excerpt } from './old';
 
 /** Asks before a regenerate that supersedes something the operator could miss. */

@@ -117,7 +117,7 @@ function Header({ store, session, phase: p, now, heard, limit }: HeaderProps) {
       <span class="head-status">
         {words && (
           <>
-            <Icon name={p.kind === 'waiting' ? 'waiting' : p.kind === 'queued' ? 'queued' : 'running'} />
+            <Icon name={p.kind === 'waiting' ? 'waiting' : p.kind === 'queued' ? 'queued' : p.kind === 'asks' ? 'needs-you' : 'running'} />
             <span>
               {words}
               {run?.started_at && p.kind !== 'waiting' && p.kind !== 'stopping' && ` · ${Math.max(0, Math.floor((now - run.started_at) / 1000))} s`}
@@ -137,6 +137,8 @@ function phaseWords(p: Phase, now: number): string {
       return '';
     case 'tool':
       return `running ${p.name}`;
+    case 'asks':
+      return `asks about ${p.name}`;
     case 'waiting':
       return device().countdown ? `waiting ${duration(p.until - now)}` : 'waiting';
     case 'stopping':

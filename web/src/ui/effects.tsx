@@ -2,7 +2,7 @@ import type { App, Store } from '../store';
 import type { ToolCall } from '../types';
 import { clockTime } from '../words';
 import { Dialog } from './dialog';
-import { callTarget } from './parts';
+import { callTarget } from './call';
 
 const resolutions = [
   ['use_as_is', 'Go on without knowing'],

@@ -40,7 +40,7 @@ export function OldReply({ store, turn, version, now }: Props) {
       </section>
       <article class="message reply" aria-label={`Reply, ${name}${end ? `, ${clockTime(end.created_at, now)}` : ''}, superseded`} tabIndex={-1}>
         <Byline end={end} now={now} />
-        <Steps rows={v.rows} results={v.results} />
+        <Steps store={store} rows={v.rows} results={v.results} />
         {length(v.rows.flatMap((m) => m.parts ?? [])) === 0 && <p class="aside">Nothing had been shown.</p>}
         <Divider cut={end?.interrupted ?? ''} run={null} end={end} parts={v.rows.flatMap((m) => m.parts ?? [])} now={now} />
         <div class="actions">
@@ -50,23 +50,23 @@ export function OldReply({ store, turn, version, now }: Props) {
           <Cost of={costOf(runsOf(version, turn.versions, turn.runs), v.rows)} />
         </div>
       </article>
-      {v.later.length > 0 && <Later messages={v.later} now={now} />}
+      {v.later.length > 0 && <Later store={store} messages={v.later} now={now} />}
     </div>
   );
 }
 
-function Steps({ rows, results }: { rows: Message[]; results: Version['results'] }) {
+function Steps({ store, rows, results }: { store: Store; rows: Message[]; results: Version['results'] }) {
   return (
     <>
       {stepsOf(rows).map((s) => (
-        <Parts key={s.key} parts={s.parts} calls={[]} results={results} over />
+        <Parts key={s.key} store={store} parts={s.parts} calls={[]} results={results} over />
       ))}
     </>
   );
 }
 
 /** What had followed a reply that was superseded. */
-function Later({ messages, now }: { messages: Message[]; now: number }) {
+function Later({ store, messages, now }: { store: Store; messages: Message[]; now: number }) {
   const results = resultsOf(messages);
   return (
     <section class="later" aria-label="What followed this version">
@@ -79,7 +79,7 @@ function Later({ messages, now }: { messages: Message[]; now: number }) {
           (m.parts ?? []).length > 0 && (
             <article key={m.id} class="message reply" aria-label={`Reply, ${clockTime(m.created_at, now)}, superseded`} tabIndex={-1}>
               <Byline end={m} now={now} />
-              <Steps rows={[m]} results={results} />
+              <Steps store={store} rows={[m]} results={results} />
               <Divider cut={m.interrupted ?? ''} run={null} end={m} parts={m.parts ?? []} now={now} />
             </article>
           )

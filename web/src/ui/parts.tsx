@@ -1,10 +1,9 @@
 import { useLayoutEffect, useRef } from 'preact/hooks';
 import type { MarkdownStream } from '../prose';
-import type { Part, ToolCall } from '../types';
-import { callState } from '../view';
-import { count, took } from '../words';
+import type { Store } from '../store';
+import type { Call as ToolCall, Part } from '../types';
+import { Call } from './call';
 import { useProse } from './hooks';
-import { Icon } from './icons';
 
 /** Markdown that may grow: what is drawn stays, and only its open end is drawn again. */
 export function Markdown({ text }: { text: string }) {
@@ -35,6 +34,7 @@ function plain(root: HTMLElement, text: string): void {
 }
 
 export interface PartsProps {
+  store: Store;
   parts: Part[];
   calls: ToolCall[]; // of this step
   results: Record<string, Part>;
@@ -42,7 +42,7 @@ export interface PartsProps {
 }
 
 /** A step's parts in their true order. */
-export function Parts({ parts, calls, results, over }: PartsProps) {
+export function Parts({ store, parts, calls, results, over }: PartsProps) {
   return (
     <>
       {parts.map((p, i) => {
@@ -58,7 +58,7 @@ export function Parts({ parts, calls, results, over }: PartsProps) {
               </p>
             );
           case 'tool_call':
-            return <Call key={i} part={p} call={calls.find((c) => c.call_id === p.call_id)} result={results[p.call_id ?? '']} over={over} />;
+            return <Call key={i} store={store} part={p} call={calls.find((c) => c.call_id === p.call_id)} result={results[p.call_id ?? '']} over={over} />;
           case 'notice':
             return (
               <p key={i} class="aside">
@@ -83,52 +83,4 @@ function Thinking({ text, open }: { text: string; open: boolean }) {
       <p class="thinking">{text}</p>
     </details>
   );
-}
-
-function Call({ part, call, result, over }: { part: Part; call: ToolCall | undefined; result: Part | undefined; over: boolean }) {
-  const { state, effect } = callState(part, call, result, over);
-  const time = call?.ended_at ? took(call.ended_at - call.started_at) : '';
-  const answer = result ?? call?.result;
-  const output = (answer?.content ?? []).map((c) => c.text ?? '').join('\n');
-  const cut = part.cut && !part.name;
-  return (
-    <details class="fold call">
-      <summary>
-        <Icon name="tool" />
-        <code>{part.name || 'tool call'}</code>
-        {!cut && <span class="call-target">{callTarget(part.arguments ?? call?.arguments ?? '')}</span>}
-        <span class={`call-state call-${state.replaceAll(' ', '-')}`}>{state}</span>
-        {effect && <span class="badge">effect</span>}
-        {time && <span class="call-took">{time}</span>}
-      </summary>
-      <dl class="call-body">
-        <dt>Input</dt>
-        <dd>
-          <pre tabIndex={0} role="group" aria-label={`Input of ${part.name || 'the tool call'}`}>
-            {part.arguments || 'none'}
-          </pre>
-        </dd>
-        {answer && (
-          <>
-            <dt>Output</dt>
-            <dd>
-              <pre tabIndex={0} role="group" aria-label={`Output of ${part.name || 'the tool call'}`}>
-                {output || count(answer.content?.length ?? 0, 'part')}
-              </pre>
-            </dd>
-          </>
-        )}
-      </dl>
-    </details>
-  );
-}
-
-/** What a call is about, for its one line: the first short string among its arguments. */
-export function callTarget(json: string): string {
-  try {
-    const first = Object.values(JSON.parse(json) as object).find((v) => typeof v === 'string');
-    return typeof first === 'string' ? first.split('\n')[0]!.slice(0, 80) : '';
-  } catch {
-    return ''; // the arguments are not whole yet, or are no JSON
-  }
 }

@@ -2,7 +2,7 @@ import { useLayoutEffect, useRef } from 'preact/hooks';
 import { spent } from '../money';
 import { shown } from '../output';
 import type { Store } from '../store';
-import { textOf, type Message, type Part, type Run, type Schedule, type Spend, type ToolCall } from '../types';
+import { textOf, type Call, type Message, type Part, type Run, type Schedule, type Spend } from '../types';
 import { costOf, runsOf } from '../versions';
 import type { Turn } from '../view';
 import { characters, clockTime, count, fullTime, interruption, modelName, whyNot } from '../words';
@@ -15,7 +15,7 @@ import { Parts } from './parts';
 interface Props {
   store: Store;
   turn: Turn;
-  calls: ToolCall[];
+  calls: Call[];
   active: boolean; // the session has a run that has not ended
   schedule: Schedule | undefined; // of the session, on its last turn
   model: string; // of the session, on its last turn
@@ -77,7 +77,7 @@ function Reply({ store, turn, calls, active, schedule, model, now }: Props) {
     <article class="message reply" aria-label={`Reply${end ? `, ${clockTime(end.created_at, now)}` : ''}`} tabIndex={-1}>
       <Byline end={end} now={now} />
       {steps.map((s) => (
-        <Parts key={s.key} parts={s.parts} results={turn.results} calls={calls.filter((c) => c.run_id === s.run && c.step === s.step)} over={over} />
+        <Parts key={s.key} store={store} parts={s.parts} results={turn.results} calls={calls.filter((c) => c.run_id === s.run && c.step === s.step)} over={over} />
       ))}
       {over && empty && <p class="aside">The reply is empty.</p>}
       {over && <Divider cut={cut} run={turn.last ? run : null} end={end} parts={steps.flatMap((s) => s.parts)} now={now} />}

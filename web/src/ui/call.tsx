@@ -1,0 +1,137 @@
+import { useId, useState } from 'preact/hooks';
+import type { Store } from '../store';
+import type { Call as ToolCall, Part, ToolProgress } from '../types';
+import { callState } from '../view';
+import { count, nearTime, took } from '../words';
+import { Icon } from './icons';
+
+interface Props {
+  store: Store;
+  part: Part;
+  call: ToolCall | undefined;
+  result: Part | undefined;
+  over: boolean;
+}
+
+/** One tool call: what it is about, how it stands, and what came in and out. One that is asked about is open. */
+export function Call({ store, part, call, result, over }: Props) {
+  const { state, effect } = callState(part, call, result, over);
+  const time = call?.ended_at && call.started_at ? took(call.ended_at - call.started_at) : '';
+  const answer = result ?? call?.result;
+  const cut = part.cut && !part.name;
+  const asks = call?.state === 'asked' && !over;
+  const name = part.name || 'tool call';
+  return (
+    <details class={`fold call ${asks ? 'asks' : ''}`} open={asks}>
+      <summary>
+        <Icon name={asks ? 'needs-you' : 'tool'} />
+        <code>{name}</code>
+        {!cut && <span class="call-target">{callTarget(part.arguments ?? call?.arguments ?? '')}</span>}
+        <span class={`call-state call-${state.replaceAll(' ', '-')}`}>{state}</span>
+        {effect && <span class="badge">effect</span>}
+        {time && <span class="call-took">{time}</span>}
+      </summary>
+      {state === 'running' && call?.progress && <Far of={call.progress} name={name} />}
+      <dl class="call-body">
+        <dt>Input</dt>
+        <dd>
+          <pre tabIndex={0} role="group" aria-label={`Input of ${name}`}>
+            {part.arguments || 'none'}
+          </pre>
+        </dd>
+        {answer && (
+          <>
+            <dt>Output</dt>
+            <dd>
+              <Output of={answer} name={name} />
+            </dd>
+          </>
+        )}
+      </dl>
+      {asks && <Approval store={store} call={call} />}
+    </details>
+  );
+}
+
+/** How far a tool says that it is. */
+function Far({ of, name }: { of: ToolProgress; name: string }) {
+  return (
+    <p class="call-far">
+      {of.total && <progress max={of.total} value={of.done} aria-label={`Progress of ${name}`} />}
+      <span>{of.text || (of.total ? `${of.done} of ${of.total}` : `${of.done} so far`)}</span>
+    </p>
+  );
+}
+
+/** The operator's answer about a call that has not started. */
+function Approval({ store, call }: { store: Store; call: ToolCall }) {
+  const id = useId();
+  const [reason, setReason] = useState('');
+  const [busy, setBusy] = useState(false);
+  const answer = (approve: boolean) => {
+    setBusy(true);
+    void store.answerCall(call.call_id, approve, reason.trim()).then(() => setBusy(false));
+  };
+  return (
+    <form
+      class="approval"
+      onSubmit={(e) => {
+        e.preventDefault();
+        answer(true);
+      }}
+    >
+      <p>It has not started. Without an answer it is denied at {nearTime(call.approval!.expires_at)}.</p>
+      <label for={id}>Reason of a denial, told to the model</label>
+      <input id={id} type="text" value={reason} onInput={(e) => setReason(e.currentTarget.value)} />
+      <div class="ask-actions">
+        <button type="button" class="button" disabled={busy} onClick={() => answer(false)}>
+          Deny
+        </button>
+        <button type="submit" class="button primary" disabled={busy}>
+          Approve
+        </button>
+      </div>
+    </form>
+  );
+}
+
+/** What a tool has given: text, changes as such, and pictures. */
+function Output({ of, name }: { of: Part; name: string }) {
+  const content = of.content ?? [];
+  const label = { tabIndex: 0, role: 'group' as const, 'aria-label': `Output of ${name}` };
+  return (
+    <>
+      {content.map((p, i) => {
+        if (p.kind === 'image' && p.data) return <img key={i} class="call-image" src={`data:${p.media_type};base64,${p.data}`} alt={`Picture from ${name}`} />;
+        if (p.kind === 'image') return <p key={i} class="aside">A picture at {p.url}</p>;
+        return (
+          <pre key={i} {...label}>
+            {p.media_type === 'text/x-diff' ? lines(p.text ?? '') : p.text}
+          </pre>
+        );
+      })}
+      {content.length === 0 && <pre {...label}>{count(0, 'part')}</pre>}
+    </>
+  );
+}
+
+const mark = (line: string): string | undefined => (/^(\+\+\+|---) /.test(line) ? undefined : line[0] === '+' ? 'added' : line[0] === '-' ? 'removed' : undefined);
+
+// The signs stay: colour alone says nothing.
+const lines = (diff: string) =>
+  diff.split('\n').map((line, i) => (
+    <span key={i} class={mark(line)}>
+      {line}
+      {'\n'}
+    </span>
+  ));
+
+/** What a call is about, for its one line: the first short string among its arguments. */
+export function callTarget(json: string): string {
+  try {
+    const first = Object.values(JSON.parse(json) as object).find((v) => typeof v === 'string');
+    return typeof first === 'string' ? first.split('\n')[0]!.slice(0, 80) : '';
+  } catch {
+    return ''; // the arguments are not whole yet, or are no JSON
+  }
+}
