@@ -252,8 +252,8 @@ func (m *Manager) update(ctx context.Context, d Durability, f func(tx Tx) error)
 		return err
 	}
 	stored = true
-	kick(m.relay)
 	if len(t.events) > 0 {
+		kick(m.relay)
 		m.tell(func(o Observer) { o.Committed(ctx, began, t.events) })
 	}
 	return nil

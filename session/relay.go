@@ -36,6 +36,9 @@ type outbox struct {
 // is a transaction which a reply should not have to wait for.
 const emptyAt = 512
 
+// publishAtOnce is how many events are read in one transaction at most.
+const publishAtOnce = 256
+
 // relayLoop moves lifecycle events from the store to the log, in order.
 func (m *Manager) relayLoop() {
 	retry := time.NewTicker(sweepEvery)
@@ -67,10 +70,10 @@ func (m *Manager) drainOutbox(ctx context.Context) error {
 	for {
 		var rows []Outboxed
 		err := m.store.View(ctx, func(tx ReadTx) (err error) {
-			rows, err = tx.Outbox(m.outbox.published, 256)
+			rows, err = tx.Outbox(m.outbox.published, publishAtOnce)
 			return err
 		})
-		if err != nil || len(rows) == 0 {
+		if err != nil {
 			return err
 		}
 		for _, row := range rows {
@@ -78,6 +81,9 @@ func (m *Manager) drainOutbox(ctx context.Context) error {
 				return fmt.Errorf("publish for session %s: %w", row.SessionID, err)
 			}
 			m.outbox.published = row.Seq
+		}
+		if len(rows) < publishAtOnce { // whoever commits another one wakes the relay
+			return nil
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 type conn struct {
 	sql        *sql.Conn
 	statements map[string]*sql.Stmt // by their text, of which there are as many as in this package
-	durable    *session.Durability  // of its commits; nil: not known
+	durable    string               // what gave its commits their durability; empty: not known
 }
 
 func connect(ctx context.Context, db *sql.DB) (*conn, error) {

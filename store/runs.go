@@ -39,9 +39,11 @@ func (r *reader) Runs(id session.ID) ([]session.Run, error) {
 	return list(r, runFields, `SELECT `+runColumns+` FROM runs WHERE session_id = $1 ORDER BY number`, id)
 }
 
+// QueuedRuns implements session.ReadTx. SQLite plans a sort by its limit, again at each run, where
+// that is a bare parameter.
 func (r *reader) QueuedRuns(limit int) ([]session.Run, error) {
 	return list(r, runFields, `SELECT `+runColumns+` FROM runs
-WHERE state = 'queued' AND NOT parked ORDER BY cancel_requested DESC, queued_at, id LIMIT $1`, atMost(limit))
+WHERE state = 'queued' AND NOT parked ORDER BY cancel_requested DESC, queued_at, id LIMIT CAST($1 AS BIGINT)`, atMost(limit))
 }
 
 func (r *reader) RunningRuns() ([]session.Run, error) {

@@ -136,12 +136,12 @@ func (s *Store) try(c *conn, group []*update) error {
 	for _, u := range group {
 		d = max(d, u.full)
 	}
-	if c.durable == nil || *c.durable != d {
-		c.durable = nil
-		if err := c.run(s.dialect.Durable[d]); err != nil {
+	if durable := s.dialect.Durable[d]; c.durable != durable {
+		c.durable = ""
+		if err := c.run(durable); err != nil {
 			return fmt.Errorf("begin: %w", err)
 		}
-		c.durable = &d
+		c.durable = durable
 	}
 	if err := c.control(s.dialect.Begin); err != nil {
 		return fmt.Errorf("begin: %w", err)
