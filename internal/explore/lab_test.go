@@ -7,22 +7,19 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"sync/atomic"
 	"testing"
-
-	_ "modernc.org/sqlite"
 
 	"github.com/reprise-run/reprise/session"
 	"github.com/reprise-run/reprise/store"
 )
 
-// lab is the real store on a SQLite database in memory, which is emptied after each schedule. The
-// database lives as long as one of its connections.
+// lab is the real store on a SQLite database in memory, which is emptied after each schedule.
 type lab struct {
-	t     *testing.T
-	store session.Store
-	admin *sql.DB
-	clear string // statements that make the tables as they were at first
+	t        *testing.T
+	database *database
+	store    session.Store
+	admin    *sql.DB
+	clear    []*sql.Stmt // make the tables as they were at first
 }
 
 // inMemory is how a database in memory differs: nothing is synced, and nobody else writes.
@@ -34,25 +31,23 @@ var inMemory = store.Dialect{
 	Conflict:  func(error) bool { return false },
 }
 
-var labs atomic.Int64 // so far
-
 func newLab(t *testing.T) *lab {
 	t.Helper()
-	name := fmt.Sprint("file:/lab", labs.Add(1))
-	open := func(pragma string) *sql.DB {
-		db, err := sql.Open("sqlite", name+"?vfs=memdb&_pragma=journal_mode(MEMORY)&_pragma="+pragma)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return db
-	}
-	l := &lab{t: t, admin: open("foreign_keys(0)")}
-	l.admin.SetMaxOpenConns(1)
+	l := &lab{t: t}
 	var err error
-	if l.store, err = store.Open(context.Background(), open("foreign_keys(1)"), open("query_only(1)"), inMemory); err != nil {
+	if l.database, err = openDatabase(); err != nil {
 		t.Fatal(err)
 	}
-	rows, err := l.admin.Query(`SELECT name FROM sqlite_master WHERE type = 'table'`)
+	l.admin = sql.OpenDB(l.database)
+	l.admin.SetMaxOpenConns(1)
+	if _, err := l.admin.Exec("PRAGMA foreign_keys = 1"); err != nil {
+		t.Fatal(err)
+	}
+	if l.store, err = store.Open(context.Background(), sql.OpenDB(l.database), sql.OpenDB(l.database), inMemory); err != nil {
+		t.Fatal(err)
+	}
+	// What refers to a table is made after it.
+	rows, err := l.admin.Query(`SELECT name FROM sqlite_master WHERE type = 'table' AND name <> 'schema_versions' ORDER BY rowid DESC`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,16 +62,27 @@ func newLab(t *testing.T) *lab {
 	if err := rows.Err(); err != nil {
 		t.Fatal(err)
 	}
-	l.clear = "BEGIN;"
 	for _, name := range tables {
-		l.clear += "DELETE FROM " + name + ";" + l.seed(name)
+		l.prepare("DELETE FROM " + name)
 	}
-	l.clear += "COMMIT"
+	for _, name := range tables {
+		for _, row := range l.rows(name) {
+			l.prepare(row)
+		}
+	}
 	return l
 }
 
-// seed makes the statements that put a table's rows back as they are now.
-func (l *lab) seed(table string) (statements string) {
+func (l *lab) prepare(query string) {
+	st, err := l.admin.Prepare(query)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	l.clear = append(l.clear, st)
+}
+
+// rows makes the statements that put a table's rows back as they are now.
+func (l *lab) rows(table string) (statements []string) {
 	rows, err := l.admin.Query("SELECT * FROM " + table)
 	if err != nil {
 		l.t.Fatal(err)
@@ -98,7 +104,7 @@ func (l *lab) seed(table string) (statements string) {
 		for _, v := range values {
 			literals = append(literals, "'"+strings.ReplaceAll(fmt.Sprint(v), "'", "''")+"'")
 		}
-		statements += "INSERT INTO " + table + " VALUES (" + strings.Join(literals, ", ") + ");"
+		statements = append(statements, "INSERT INTO "+table+" VALUES ("+strings.Join(literals, ", ")+")")
 	}
 	if err := rows.Err(); err != nil {
 		l.t.Fatal(err)
@@ -107,7 +113,7 @@ func (l *lab) seed(table string) (statements string) {
 }
 
 func (l *lab) close() {
-	if err := errors.Join(l.store.Close(), l.admin.Close()); err != nil {
+	if err := errors.Join(l.store.Close(), l.admin.Close(), l.database.close()); err != nil {
 		l.t.Error(err)
 	}
 }
@@ -132,8 +138,10 @@ func (l *lab) play(sc *scenario, s schedule, out io.Writer) result {
 	w.parked.arrived = make(chan struct{}, 1)
 	w.facts = newFacts(w)
 	open := w.play(s)
-	if _, err := l.admin.Exec(l.clear); err != nil {
-		l.t.Fatal(err)
+	for _, st := range l.clear {
+		if _, err := st.Exec(); err != nil {
+			l.t.Fatal(err)
+		}
 	}
 	return result{open, w.step, w.facts.invariant, w.facts.detail}
 }
