@@ -1,14 +1,12 @@
 package explore
 
 import (
-	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strings"
 	"testing"
 )
 
@@ -75,68 +73,33 @@ var mutants = []mutant{
 		{"store/runs.go", "WHERE id = $1 AND state = $2 AND generation = $3`", "WHERE id = $1 AND $2 <> '' AND generation = $3`"}}},
 }
 
-// root is the module's folder.
-var root = filepath.Join("..", "..")
-
-// overlay writes the mutant's files into dir, and the list of them that the compiler takes.
-func (m mutant) overlay(dir string) (string, error) {
-	text := map[string]string{}
-	for _, e := range m.edits {
-		path, err := filepath.Abs(filepath.Join(root, filepath.FromSlash(e.file)))
-		if err != nil {
-			return "", err
-		}
-		if _, ok := text[path]; !ok {
-			b, err := os.ReadFile(path)
-			if err != nil {
-				return "", err
-			}
-			text[path] = string(b)
-		}
-		if n := strings.Count(text[path], e.old); n != 1 {
-			return "", fmt.Errorf("%s has %q %d times, want once", e.file, e.old, n)
-		}
-		text[path] = strings.Replace(text[path], e.old, e.new, 1)
-	}
-	replace := map[string]string{}
-	for path, s := range text {
-		to := filepath.Join(dir, fmt.Sprint(len(replace), ".go"))
-		if err := os.WriteFile(to, []byte(s), 0o600); err != nil {
-			return "", err
-		}
-		replace[path] = to
-	}
-	b, err := json.Marshal(map[string]any{"Replace": replace})
-	if err != nil {
-		return "", err
-	}
-	list := filepath.Join(dir, "overlay.json")
-	return list, os.WriteFile(list, b, 0o600)
-}
-
 var violated = regexp.MustCompile(`violated: (.*)\n.*\n\s*after (\d+) schedules`)
 
 // The explorer sees each planted defect. Without -mutants the test is that they can be planted.
 func TestMutants(t *testing.T) {
+	dir := t.TempDir()
+	overlay, err := plant(mutants, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin := filepath.Join(dir, "explore.test")
+	if *hunt {
+		if out, err := exec.CommandContext(t.Context(), "go", "test", "-c", "-vet=off", "-overlay", overlay, "-o", bin, ".").CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
 	for _, m := range mutants {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
 			if _, err := scenarioNamed(m.scenario); err != nil {
 				t.Fatal(err)
 			}
-			dir := t.TempDir()
-			list, err := m.overlay(dir)
-			if err != nil || !*hunt {
-				if err != nil {
-					t.Fatal(err)
-				}
+			if !*hunt {
 				return
 			}
-			bin := filepath.Join(dir, "explore.test")
-			if out, err := exec.CommandContext(t.Context(), "go", "test", "-c", "-vet=off", "-overlay", list, "-o", bin, ".").CombinedOutput(); err != nil {
-				t.Fatalf("%v\n%s", err, out)
-			}
-			out, err := exec.CommandContext(t.Context(), bin, "-test.run", "^TestExplore$", "-deviations", "2", "-scenario", m.scenario).CombinedOutput()
+			cmd := exec.CommandContext(t.Context(), bin, "-test.run", "^TestExplore$", "-deviations", "2", "-scenario", m.scenario)
+			cmd.Env = append(os.Environ(), chosen+"="+m.name)
+			out, err := cmd.CombinedOutput()
 			found := violated.FindSubmatch(out)
 			if err == nil || found == nil {
 				t.Fatalf("nobody has seen it: %v\n%s", err, out)
