@@ -68,10 +68,11 @@ type search struct {
 	counts    map[*scenario][]int // by deviations
 
 	mu     sync.Mutex
-	queue  []task // what is left of the level
-	done   []task // what was played of it
-	next   []task // the level after it
-	beyond int    // how many schedules the level after the bound has
+	queue  []task    // what is left of the level
+	done   []task    // what was played of it
+	next   []task    // the level after it
+	beyond int       // how many schedules the level after the bound has
+	until  time.Time // no more is taken then; zero: never
 	played int
 	steps  int
 	bad    map[Invariant]bool
@@ -116,15 +117,12 @@ func (s *search) level(t *testing.T, deviations, bound int) {
 	})
 }
 
-// sample plays schedules with one deviation more than the last level's, until the deadline: in
+// sample plays schedules with one deviation more than the last level's, for about so long: in
 // random order all that follow from one of those, then from another.
-func (s *search) sample(t *testing.T, deadline time.Time) {
-	s.queue, s.done = s.done, nil
+func (s *search) sample(t *testing.T, long time.Duration) {
+	s.queue, s.done, s.until = s.done, nil, time.Now().Add(long)
 	rand.Shuffle(len(s.queue), func(i, j int) { s.queue[i], s.queue[j] = s.queue[j], s.queue[i] })
 	s.work(t, "further", 4, func(t *testing.T, l *lab, k task) {
-		if time.Now().After(deadline) {
-			return
-		}
 		for _, c := range k.s.children(l.play(k.sc, k.s, nil).open) {
 			s.judge(t, task{k.sc, c}, l.play(k.sc, c, nil))
 		}
@@ -154,7 +152,7 @@ func (s *search) work(t *testing.T, name string, n int, do func(t *testing.T, l 
 func (s *search) take(n int) []task {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.bad) > 0 {
+	if len(s.bad) > 0 || !s.until.IsZero() && time.Now().After(s.until) {
 		return nil
 	}
 	n = min(n, len(s.queue))
@@ -168,7 +166,9 @@ func (s *search) take(n int) []task {
 func (s *search) judge(t *testing.T, k task, r result) []schedule {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.played++
+	if s.played++; s.played%5000 == 0 {
+		fmt.Printf("%d schedules so far\n", s.played)
+	}
 	s.steps += r.steps
 	for len(s.counts[k.sc]) <= len(k.s) {
 		s.counts[k.sc] = append(s.counts[k.sc], 0)
