@@ -30,7 +30,7 @@ unit:
 
 # Every schedule of the engine up to a bound, and planted defects that it must see: docs/proof.md.
 explore:
-	GOGC=400 go -C internal/explore test -count=1 -timeout 20m -run 'TestExplore|TestMutants' -deviations 2 -mutants
+	GOGC=1600 go -C internal/explore test -count=1 -timeout 20m -run 'TestExplore|TestMutants' -deviations 2 -mutants
 
 conformance:
 	go -C conformance test -timeout 5m ./...
@@ -47,7 +47,7 @@ e2e: setup e2e/browser/node_modules/.package-lock.json e2e/mcp/node_modules/.pac
 # The longer forms of what the tests do for a minute.
 soak:
 	go test -count=1 -v -timeout 20m ./e2e -run TestSoak -soak 10m
-	GOGC=400 go -C internal/explore test -count=1 -timeout 60m -run TestExplore -deviations 2 -for 10m
+	GOGC=1600 go -C internal/explore test -count=1 -timeout 60m -run TestExplore -deviations 2 -for 10m
 
 %/node_modules/.package-lock.json: %/package-lock.json
 	npm --prefix $* ci --no-audit --no-fund
