@@ -35,7 +35,7 @@ func (r *Run) act(ctx context.Context, step int, calls []llm.Part, tools map[str
 		t := task{Call: Call{Step: step, ID: p.CallID, Name: p.Name, Arguments: p.Arguments}, tool: tools[p.Name]}
 		if t.tool != nil {
 			traits := t.tool.Traits()
-			t.Effect, t.Ask = traits.Effect, traits.Ask
+			t.Effect, t.Ask, t.Resumes = traits.Effect, traits.Ask, traits.Resumes
 		}
 		t.why = r.check(&t)
 		tasks[i] = t
@@ -159,7 +159,7 @@ func (r *Run) run(ctx context.Context, t *task) ([]llm.Part, error) {
 			}
 			ended <- e
 		}()
-		e.parts, e.err = t.tool.Run(ctx, t.arguments(), m.report)
+		e.parts, e.err = t.tool.Run(context.WithValue(ctx, callKey{}, t.Call), t.arguments(), m.report)
 	}()
 	select {
 	case e := <-ended:

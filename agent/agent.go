@@ -30,6 +30,7 @@ type Call struct {
 	Arguments string
 	Effect    bool
 	Ask       bool // it starts only after the operator has approved of it
+	Resumes   bool // where it was started before, running it again goes on with it
 }
 
 // Journal is the durable story of a run. Each method returns when its change is stored. Those
@@ -38,14 +39,15 @@ type Journal interface {
 	// Output commits the output of a step.
 	Output(ctx context.Context, step int, r recovery.Reply) error
 	// Result is the result that a call has already, nil where it has none. ErrUnknownOutcome: the
-	// call was started before, and nobody knows how it ended.
+	// call was started before and does not resume, and nobody knows how it ended.
 	Result(c Call) (*llm.Part, error)
 	// Refuse stores the result of a call that never starts, because it cannot be carried out.
 	Refuse(ctx context.Context, c Call, result llm.Part) error
 	// Ask waits for the operator's word on a call that needs it. Where they deny it, it returns
 	// the result that says so, and the tool must not start.
 	Ask(ctx context.Context, c Call) (denied *llm.Part, err error)
-	// Start records a call before its tool starts. An error: it must not.
+	// Start records a call before its tool starts, where that was not done before. An error: it must
+	// not start.
 	Start(ctx context.Context, c Call) error
 	// End stores the result of a call.
 	End(ctx context.Context, c Call, result llm.Part) error

@@ -25,6 +25,17 @@ type Traits struct {
 	Parallel bool
 	// Ask: it starts only after the operator has approved of the call.
 	Ask bool
+	// Resumes: what a call has begun outlives our process, and running it again under the same
+	// Call goes on with that. After a crash it is run again, where others are not.
+	Resumes bool
+}
+
+type callKey struct{}
+
+// CallOf is the call that a tool was started for, from the context of its Run.
+func CallOf(ctx context.Context) Call {
+	c, _ := ctx.Value(callKey{}).(Call)
+	return c
 }
 
 // Progress is what a running tool says of how far it is. Total is 0 where nobody knows.

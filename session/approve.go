@@ -37,6 +37,7 @@ func (x *execution) Ask(ctx context.Context, c agent.Call) (denied *llm.Part, er
 	if err != nil {
 		return nil, err
 	}
+	x.above(c.Step, "asks whether %s may start: reprise approve %s %s", c.Name, x.run.SessionID, c.ID)
 	for {
 		answered := x.m.nextAnswer()
 		call, err := x.asked(ctx, c)

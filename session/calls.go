@@ -20,6 +20,9 @@ func (x *execution) Result(c agent.Call) (*llm.Part, error) {
 	case CallEnded, CallDenied, CallRefused:
 		return prior.Result, nil
 	case CallStarted, CallUnknown:
+		if prior.resumes() {
+			return nil, nil
+		}
 		return nil, agent.ErrUnknownOutcome
 	}
 	return nil, nil
@@ -38,11 +41,14 @@ func (x *execution) Start(ctx context.Context, c agent.Call) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	return x.commit(ctx, func(tx Tx, run *Run) error {
+	err := x.commit(ctx, func(tx Tx, run *Run) error {
 		if run.CancelRequested {
 			return ErrLost
 		}
 		call, err := findCall(tx, run.ID, c)
+		if err == nil && call.resumes() {
+			return nil
+		}
 		if errors.Is(err, ErrNotFound) && x.mayStart(c) {
 			call = x.callOf(c, CallStarted)
 			call.StartedAt = At(time.Now())
@@ -54,6 +60,10 @@ func (x *execution) Start(ctx context.Context, c agent.Call) error {
 		call.State, call.StartedAt = CallStarted, At(time.Now())
 		return putCall(tx, call, CallApproved)
 	})
+	if err == nil {
+		x.above(c.Step, "runs %s", c.Name)
+	}
+	return err
 }
 
 // mayStart reports whether a call need not be asked about. One that the operator lets run again
@@ -74,10 +84,17 @@ func (x *execution) End(ctx context.Context, c agent.Call, result llm.Part) erro
 	})
 }
 
+// resumes reports whether running the started call again goes on with what it has begun.
+func (c *ToolCall) resumes() bool { return c.Child != "" && c.State == CallStarted }
+
 // callOf makes the record of a call of this run.
 func (x *execution) callOf(c agent.Call, s CallState) ToolCall {
-	return ToolCall{SessionID: x.run.SessionID, RunID: x.run.ID, Step: c.Step, CallID: c.ID, Name: c.Name,
+	call := ToolCall{SessionID: x.run.SessionID, RunID: x.run.ID, Step: c.Step, CallID: c.ID, Name: c.Name,
 		Arguments: c.Arguments, Effect: c.Effect, State: s}
+	if c.Resumes {
+		call.Child = NewID[ID]("ses_", time.Now())
+	}
+	return call
 }
 
 func findCall(tx ReadTx, run RunID, c agent.Call) (ToolCall, error) {
@@ -111,10 +128,17 @@ func putCall(tx Tx, c ToolCall, was CallState) error {
 // emitCall tells of a call, and of its session where that asks for more or less than before.
 func emitCall(tx Tx, c ToolCall, was CallState) error {
 	events := []Event{{Type: EventToolCall, ToolCall: &c}}
-	if c.State == CallAsked || was == CallAsked {
-		events = append(events, Event{Type: EventSession})
+	if c.State != CallAsked && was != CallAsked {
+		return emit(tx, c.SessionID, events...)
 	}
-	return emit(tx, c.SessionID, events...)
+	if err := emit(tx, c.SessionID, append(events, Event{Type: EventSession})...); err != nil {
+		return err
+	}
+	_, parent, err := tx.Settings(c.SessionID)
+	if err != nil || parent == nil {
+		return err
+	}
+	return emit(tx, parent.Root, Event{Type: EventSession}) // it counts the calls of its tree
 }
 
 // settle says of the calls of a run that ends what became of those that have not ended. What the
@@ -130,8 +154,14 @@ func settle(tx Tx, run RunID, stopped bool) error {
 		case CallAsked, CallApproved:
 			c.State, c.EndedAt = CallCancelled, At(time.Now())
 		case CallStarted:
+			changed := c.Effect || !stopped
+			if c.Child != "" {
+				if changed, err = acted(tx, c); err != nil {
+					return err
+				}
+			}
 			c.State = CallUnknown
-			if stopped && !c.Effect {
+			if !changed {
 				c.State, c.EndedAt = CallCancelled, At(time.Now())
 			}
 		default:
@@ -151,7 +181,7 @@ func markUnknown(tx Tx, run RunID) error {
 		return err
 	}
 	for _, c := range calls {
-		if c.State != CallStarted {
+		if c.State != CallStarted || c.resumes() {
 			continue
 		}
 		c.State = CallUnknown
@@ -189,6 +219,7 @@ func (m *Manager) Asked(ctx context.Context) (list []ToolCall, err error) {
 
 // toolProgress tells whoever watches how far a tool is.
 func (x *execution) toolProgress(c agent.Call, p agent.Progress) {
+	x.above(c.Step, "%s: %s", c.Name, p.Text)
 	x.m.hub.broadcast(Event{Type: EventToolProgress, SessionID: x.run.SessionID,
 		Tool: &ToolProgress{RunID: x.run.ID, Step: c.Step, CallID: c.ID, Progress: p}})
 }

@@ -189,16 +189,37 @@ func (m *Manager) StartRun(ctx context.Context, actor string, id ID, rid RunID) 
 	return r, err
 }
 
-// start runs a claimed run in a goroutine of its own. A manager that is closed already leaves
-// it to the next one, which finds an orphan.
+// start runs a claimed run in a goroutine of its own.
 func (m *Manager) start(r Run) {
-	ctx, cancel := context.WithCancelCause(m.work)
+	if ctx, leave, ok := m.enter(m.work, r); ok {
+		go func() {
+			defer leave()
+			m.carryOut(ctx, &execution{m: m, run: r})
+		}()
+	}
+}
+
+// execute runs a claimed run as a part of another one, whose context is ctx. It reports whether it
+// could.
+func (m *Manager) execute(ctx context.Context, x *execution) bool {
+	ctx, leave, ok := m.enter(ctx, x.run)
+	if ok {
+		defer leave()
+		m.carryOut(ctx, x)
+	}
+	return ok
+}
+
+// enter makes a claimed run one that is active here, until leave is called. A manager that is
+// closed already leaves it to the next one, which finds an orphan.
+func (m *Manager) enter(parent context.Context, r Run) (ctx context.Context, leave func(), ok bool) {
+	ctx, cancel := context.WithCancelCause(parent)
 	m.mu.Lock()
 	if m.ended {
 		m.mu.Unlock()
 		cancel(nil)
 		m.tell(func(o Observer) { o.Left(r) })
-		return
+		return ctx, nil, false
 	}
 	m.active[r.ID] = cancel
 	if r.CancelRequested {
@@ -207,21 +228,22 @@ func (m *Manager) start(r Run) {
 	m.runs.Add(1)
 	m.mu.Unlock()
 	kick(m.counts)
-	go func() {
-		defer m.runs.Done()
-		defer cancel(nil)
-		x := &execution{m: m, run: r}
-		err := x.do(ctx)
+	return ctx, func() {
 		m.mu.Lock()
 		delete(m.active, r.ID)
 		m.mu.Unlock()
-		if err != nil {
-			m.cfg.Log.Error("run", "session", r.SessionID, "run", r.ID, "error", err)
-		}
+		cancel(nil)
 		m.tell(func(o Observer) { o.Left(r) })
 		kick(m.quiet)
 		kick(m.counts)
 		kick(m.clock)
 		kick(m.wake)
-	}()
+		m.runs.Done()
+	}, true
+}
+
+func (m *Manager) carryOut(ctx context.Context, x *execution) {
+	if err := x.do(ctx); err != nil {
+		m.cfg.Log.Error("run", "session", x.run.SessionID, "run", x.run.ID, "error", err)
+	}
 }

@@ -117,6 +117,8 @@ type Snapshot struct {
 	Session  *Session  `json:"session,omitempty"`
 	Messages []Message `json:"messages,omitempty"` // those in the model's context
 	Pending  []Pending `json:"pending,omitempty"`
+	// Children are the sessions of its subagents, oldest first.
+	Children []Session `json:"children,omitempty"`
 	// Attempts are those of the last run, ToolCalls its calls.
 	Attempts  []Attempt  `json:"attempts,omitempty"`
 	ToolCalls []ToolCall `json:"tool_calls,omitempty"`

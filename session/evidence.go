@@ -39,7 +39,7 @@ func evidenceOf(tx ReadTx, run Run) (replay.RunEvidence, error) {
 				continue
 			}
 			step := c.Step
-			if c.State == CallStarted || c.State == CallUnknown {
+			if c.State == CallStarted && !c.resumes() || c.State == CallUnknown {
 				step = outputs // nobody knows how it ended: it speaks against any way on
 			}
 			tools[step] |= replay.ToolStarted

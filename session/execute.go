@@ -1,9 +1,11 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,10 +27,13 @@ type execution struct {
 	attempt Attempt         // the open, or last, one
 	bill    bill            // of the attempt
 	fell    *Notice         // of the attempt's failure, once it was sealed so
-	limits  Limits
+	caps    []spendCap
 	routing Routing              // the session's and the message's
+	parent  *Parent              // of the session; nil: it is a tree's first
 	prior   map[callKey]ToolCall // calls of this run and of those it continues
 	last    string               // who wrote the conversation's last reply, as provider/model
+	// report tells the call that has begun this run how far it is; nil: none has.
+	report func(agent.Progress)
 	// unjudged: a shutdown came before it was known what earlier claims have shown.
 	unjudged bool
 }
@@ -87,7 +92,10 @@ func (x *execution) work(ctx context.Context) error {
 		if live, err = x.m.live(tx); err != nil {
 			return err
 		}
-		req, settings, outputs, err = x.conversation(tx)
+		if req, settings, outputs, err = x.conversation(tx); err != nil {
+			return err
+		}
+		x.caps, err = x.capsOf(tx, settings, live.Spend)
 		return err
 	})
 	if err != nil {
@@ -101,10 +109,6 @@ func (x *execution) work(ctx context.Context) error {
 	if x.run.Claims > maxClaims && !agent.Answered(req.Messages) {
 		return &recovery.Stopped{Failure: failure.NewLocal("claims", fmt.Sprintf("The run was started %d times and never came to its end.", maxClaims))}
 	}
-	x.limits = live.Spend
-	if settings.SpendLimit != nil {
-		x.limits.Session = *settings.SpendLimit
-	}
 	run := agent.Run{
 		Scope:   llm.Scope{Session: string(x.run.SessionID), Run: string(x.run.ID), Lineage: llm.LineageMain, Generation: x.run.Generation},
 		Ledger:  x,
@@ -112,7 +116,7 @@ func (x *execution) work(ctx context.Context) error {
 		Sink:    func(step int) replay.Sink { return sink{x, step} },
 		Journal: x,
 		Plan: recovery.Plan{
-			Route: route, Policy: x.routing.within(live.Policy), Trace: x, Jitter: x.m.cfg.Jitter,
+			Route: route, Policy: x.policy(live), Trace: x, Jitter: x.m.cfg.Jitter,
 			Terms: replay.Terms{Hold: settings.Hold, Progress: x.progress},
 		},
 		Request:    req,
@@ -123,18 +127,37 @@ func (x *execution) work(ctx context.Context) error {
 		About:      x.m.models.About,
 	}
 	run.Log, run.Progress = x.m.cfg.Log, x.toolProgress
-	if x.m.cfg.Tools != nil {
-		var idle []string
-		if run.Tools, idle = offered(x.m.cfg.Tools(ctx, settings), settings.Tools); len(idle) > 0 {
-			x.m.cfg.Log.Warn("a session offers its model tools that are not there", "session", x.run.SessionID, "tools", idle)
-		}
-	}
+	run.Tools = x.tools(ctx, settings)
 	if x.run.Claims > 1 {
 		if err := x.heed(ctx, outputs); err != nil {
 			return err
 		}
 	}
 	return run.Do(ctx)
+}
+
+// tools are what the run's model is offered.
+func (x *execution) tools(ctx context.Context, set Settings) []agent.Tool {
+	var all []agent.Tool
+	if x.m.cfg.Tools != nil {
+		all = x.m.cfg.Tools(ctx, set)
+	}
+	if depth := x.m.cfg.Subagents.Depth; depth > 0 && (x.parent == nil || x.parent.Depth < depth) {
+		all = append(slices.Clip(all), delegate{x})
+	}
+	list, idle := offered(all, set.Tools)
+	if len(idle) > 0 {
+		x.m.cfg.Log.Warn("a session offers its model tools that are not there", "session", x.run.SessionID, "tools", idle)
+	}
+	return list
+}
+
+// policy is how the run recovers. One that a call has begun leaves what is not repeated at once to
+// its parent.
+func (x *execution) policy(live Live) recovery.Policy {
+	p := x.routing.within(live.Policy)
+	p.HandOver = p.HandOver && x.run.Parent == ""
+	return p
 }
 
 // route is who may answer the run. Where the keys cannot be read any more in its middle, those
@@ -303,7 +326,7 @@ func (x *execution) ended(tx Tx, run *Run, do Do, f *failure.Failure, stopped *r
 		}
 		run.Failure = failureOf(f)
 		run.Failure.Tried = stopped.Tried
-		policy := x.routing.within(live.Policy)
+		policy := x.policy(live)
 		run.Recovery = recoveryOf(f, evidence, policy, now)
 		run.Recovery.Hooks = hooks
 		if run.Recovery.Auto && stopped.Decision.Rule == recovery.RuleLarge {
@@ -318,6 +341,9 @@ func (x *execution) ended(tx Tx, run *Run, do Do, f *failure.Failure, stopped *r
 		}
 	}
 	run.EndedAt = At(now)
+	if err := cancelChildren(tx, run.ID, cmp.Or(run.CancelledBy, agentActor)); err != nil {
+		return err
+	}
 	if err := settle(tx, run.ID, run.State == Cancelled); err != nil {
 		return err
 	}

@@ -78,7 +78,7 @@ func asks(parts []llm.Part) bool {
 // conversation reads the model's context and the session's settings, and counts the run's
 // stored outputs.
 func (x *execution) conversation(tx ReadTx) (req llm.Request, set Settings, outputs int, err error) {
-	if set, err = tx.Settings(x.run.SessionID); err != nil {
+	if set, x.parent, err = tx.Settings(x.run.SessionID); err != nil {
 		return req, set, 0, err
 	}
 	set = x.m.settings(set, x.run.Model)

@@ -68,6 +68,7 @@ func (x *execution) Open(ctx context.Context, o replay.Opening) (string, error) 
 	x.attempt, x.bill = a, b
 	if err == nil {
 		x.m.tell(func(o Observer) { o.Opened(a, x.choice.Waited) })
+		x.aboveOpened(a)
 		err = x.writer.claimed() // the marker is the fence: it goes before the first request
 	}
 	return string(a.ID), stale(err)

@@ -43,7 +43,8 @@ type Config struct {
 	Spend           Limits
 	Compaction      agent.Compaction
 	// Tools opens what a session may use, for one run, until its context ends; nil: nothing.
-	Tools func(ctx context.Context, set Settings) []agent.Tool
+	Tools     func(ctx context.Context, set Settings) []agent.Tool
+	Subagents Subagents
 	// AnswerWithin is how long the operator may take to answer about a tool call; default 10m.
 	AnswerWithin time.Duration
 	// Unattended: the second tier starts a due retry although nobody watches. Ask: it starts

@@ -52,9 +52,11 @@ type Store interface {
 type ReadTx interface {
 	// Session reads a session with its derived State, LastRun and Schedule.
 	Session(id ID) (Session, error)
-	// Settings reads a session's settings alone.
-	Settings(id ID) (Settings, error)
-	// Sessions lists the sessions that have changed after a time (0: all) by last change, newest
+	// Settings reads a session's settings and its parent alone.
+	Settings(id ID) (Settings, *Parent, error)
+	// Children lists the sessions that the calls of a session have begun, oldest first.
+	Children(id ID) ([]Session, error)
+	// Sessions lists the sessions that nobody's call has begun and that have changed after a time (0: all) by last change, newest
 	// first.
 	Sessions(archived bool, after Time, limit int) ([]Session, error)
 
@@ -72,12 +74,14 @@ type ReadTx interface {
 	LastRun(id ID) (Run, error)
 	// Runs lists a session's runs, oldest first.
 	Runs(id ID) ([]Run, error)
+	// ChildRuns lists the runs that the calls of a run have begun, oldest first.
+	ChildRuns(id RunID) ([]Run, error)
 	// QueuedRuns lists queued runs that are not parked: first those that were asked to cancel,
-	// then oldest first.
+	// then oldest first. Of those that a call has begun, only the former.
 	QueuedRuns(limit int) ([]Run, error)
 	// RunningRuns lists the running runs.
 	RunningRuns() ([]Run, error)
-	// CountRuns counts the running and the queued runs.
+	// CountRuns counts the running and the queued runs, but those that a call has begun.
 	CountRuns() (running, queued int, err error)
 
 	// Schedules lists the schedules in any of the states, by the time of their next start.
@@ -88,7 +92,7 @@ type ReadTx interface {
 
 	Attempts(run RunID) ([]Attempt, error)
 	Attempt(id AttemptID) (Attempt, error)
-	// Spent adds up what attempts cost; SpentBySteps does for each step of a session's runs.
+	// Spent adds up what attempts cost, those of a session with those of the tree below it; SpentBySteps does for each step of a session's runs.
 	Spent(q Spending) (Spend, error)
 	SpentBySteps(id ID) (map[StepOf]Spend, error)
 	// ToolCalls lists a run's calls by step, in the order in which they were stored.

@@ -286,41 +286,13 @@ func (m *Manager) Cancel(ctx context.Context, actor string, id ID, rid RunID) (r
 		if r.SessionID != id {
 			return ErrNotFound
 		}
-		if r.State.Terminal() {
+		if r.State.Terminal() || r.CancelRequested {
 			return nil
 		}
-		s, st, err := sessionStatus(tx, id)
-		if err != nil {
+		if r, err = cancelRun(tx, r, actor); err != nil {
 			return err
 		}
-		expect := r.State
-		next, do, err := Next(st, MoveCancel)
-		if err != nil || do == 0 {
-			return err
-		}
-		r.CancelledBy = actor
-		if do&DoAskCancel != 0 {
-			r.CancelRequested, r.Parked = true, false
-		} else {
-			r.State, r.EndedAt = Cancelled, At(time.Now())
-			s.Paused = next.Paused
-			if err := tx.PutSession(s); err != nil {
-				return err
-			}
-		}
-		if err := tx.PutRun(r, expect, r.Generation); err != nil {
-			return err
-		}
-		if err := audit(tx, actor, "cancel", id, rid, ""); err != nil {
-			return err
-		}
-		if r.State == Cancelled {
-			now := r // r is what is returned, and read there
-			if err := noteRun(tx, HookRunCancelled, &now, r.Steps); err != nil {
-				return err
-			}
-		}
-		return emitRun(tx, r)
+		return audit(tx, actor, "cancel", id, rid, "")
 	})
 	if errors.Is(err, ErrLost) { // it ended, or was claimed, in the meantime
 		return m.Cancel(ctx, actor, id, rid)
@@ -337,6 +309,41 @@ func (m *Manager) Cancel(ctx context.Context, actor string, id ID, rid RunID) (r
 		kick(m.wake)
 	}
 	return r, nil
+}
+
+// cancelRun ends a run, or asks its owner to, and does so with what its calls have begun.
+func cancelRun(tx Tx, r Run, actor string) (Run, error) {
+	s, st, err := sessionStatus(tx, r.SessionID)
+	if err != nil {
+		return r, err
+	}
+	expect := r.State
+	next, do, err := Next(st, MoveCancel)
+	if err != nil || do == 0 {
+		return r, err
+	}
+	r.CancelledBy = actor
+	if do&DoAskCancel != 0 {
+		r.CancelRequested, r.Parked = true, false
+	} else {
+		r.State, r.EndedAt = Cancelled, At(time.Now())
+		s.Paused = next.Paused
+		if err := tx.PutSession(s); err != nil {
+			return r, err
+		}
+	}
+	if err := tx.PutRun(r, expect, r.Generation); err != nil {
+		return r, err
+	}
+	if r.State == Cancelled {
+		if err := noteRun(tx, HookRunCancelled, &r, r.Steps); err != nil {
+			return r, err
+		}
+	}
+	if err := emitRun(tx, r); err != nil {
+		return r, err
+	}
+	return r, cancelChildren(tx, r.ID, actor)
 }
 
 // origin is what a run's gates check.

@@ -14,7 +14,7 @@ const day = 24 * time.Hour
 
 // Limits caps cost; 0: no cap.
 type Limits struct {
-	Session llm.Money // each session, over its whole life
+	Session llm.Money // each session with its subagents, over its whole life
 	Day     llm.Money // all sessions, over the last 24 hours
 }
 
@@ -39,8 +39,8 @@ func (s Spend) plus(o Spend) Spend {
 	}
 }
 
-// Spending says whose attempts add up; what is zero does not narrow it. Run and Step belong to
-// a Session.
+// Spending says whose attempts add up; what is zero does not narrow it. A Session stands for those
+// of the tree below it too, where it is the first one. Run and Step belong to a Session.
 type Spending struct {
 	Session ID
 	Run     RunID
@@ -73,21 +73,47 @@ type bill struct {
 	needs llm.Needs
 }
 
+// spendCap is a limit on what somebody's attempts cost.
+type spendCap struct {
+	limit llm.Money // 0: none
+	code  string
+	of    string
+	who   Spending
+}
+
+// capsOf lists the limits that hold for the run: that of its tree, where it is a subagent's its
+// own, and that of the day.
+func (x *execution) capsOf(tx ReadTx, set Settings, limits Limits) ([]spendCap, error) {
+	tree := Spending{Session: x.run.SessionID}
+	var caps []spendCap
+	if x.parent != nil {
+		own := spendCap{code: "subagent_limit", of: "The subagent", who: tree}
+		if set.SpendLimit != nil {
+			own.limit = *set.SpendLimit
+		}
+		caps, tree.Session = append(caps, own), x.parent.Root
+		var err error
+		if set, _, err = tx.Settings(x.parent.Root); err != nil {
+			return nil, err
+		}
+	}
+	if set.SpendLimit != nil {
+		limits.Session = *set.SpendLimit
+	}
+	return append(caps, spendCap{limits.Session, "session_limit", "The session", tree},
+		spendCap{limits.Day, "day_limit", "The day", Spending{}}), nil
+}
+
 // reserve sets aside what an attempt may cost at most, in the transaction that opens it. A
 // cap that might be exceeded, or of which nobody could tell, is a *failure.Failure.
 func (x *execution) reserve(tx Tx, a Attempt, b bill) error {
 	most, bounded := b.facts.Most(b.needs)
-	for _, c := range []struct {
-		limit llm.Money
-		code  string
-		of    string
-		who   Spending
-	}{
-		{x.limits.Session, "session_limit", "The session", Spending{Session: a.SessionID}},
-		{x.limits.Day, "day_limit", "The day", Spending{Since: a.OpenedAt - Time(day.Milliseconds())}},
-	} {
+	for _, c := range x.caps {
 		if c.limit == 0 {
 			continue
+		}
+		if c.who.Session == "" {
+			c.who.Since = a.OpenedAt - Time(day.Milliseconds())
 		}
 		spent, err := tx.Spent(c.who)
 		if err != nil {

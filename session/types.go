@@ -79,10 +79,12 @@ type Session struct {
 	Archived bool     `json:"archived"`
 	// Paused: the queue of pending messages waits for the operator, because a run did not
 	// succeed.
-	Paused    bool   `json:"paused"`
-	Actor     string `json:"actor"` // who created it
-	CreatedAt Time   `json:"created_at"`
-	UpdatedAt Time   `json:"updated_at"`
+	Paused bool   `json:"paused"`
+	Actor  string `json:"actor"` // who created it
+	// Parent is set on the session of a subagent.
+	Parent    *Parent `json:"parent,omitempty"`
+	CreatedAt Time    `json:"created_at"`
+	UpdatedAt Time    `json:"updated_at"`
 	// Revision grows with every change that an observer can see. Of two events of one
 	// session the one with the greater revision is newer.
 	Revision int64 `json:"revision"`
@@ -91,10 +93,24 @@ type Session struct {
 	State    State     `json:"state"`
 	LastRun  *Run      `json:"last_run,omitempty"`
 	Schedule *Schedule `json:"schedule,omitempty"`
-	// Asks counts the tool calls about which the operator is asked. Derived like the others.
+	// Asks counts the tool calls about which the operator is asked, those of the subagents below a
+	// tree's first session too. Derived like the others.
 	Asks int `json:"asks,omitempty"`
-	// Spend is what its attempts cost, superseded ones too. Derived like the others.
+	// Spend is what its attempts cost, superseded ones too, and those of the subagents below a
+	// tree's first session. Derived like the others.
 	Spend Spend `json:"spend"`
+}
+
+// Parent is the tool call that has begun a session: that of a subagent.
+type Parent struct {
+	SessionID ID     `json:"session_id"`
+	RunID     RunID  `json:"run_id"`
+	Step      int    `json:"step"`
+	CallID    string `json:"call_id"`
+	// Root is the first session of the tree, whose limit on cost holds for all of it; Depth is how
+	// far below it this one is.
+	Root  ID  `json:"root"`
+	Depth int `json:"depth"`
 }
 
 // Settings are a session's own; a zero leaves it to the server's configuration.
@@ -234,9 +250,12 @@ type Run struct {
 	State     RunState  `json:"state"`
 	Trigger   Trigger   `json:"trigger"`
 	Continues RunID     `json:"continues,omitempty"` // the run that this one resumes
-	Actor     string    `json:"actor"`
-	Model     string    `json:"model"`            // the session's model when it was queued
-	Routing   Routing   `json:"routing,omitzero"` // that of the message that it answers
+	// Parent is the run whose tool call has begun this one: it takes no slot but that one's, ends
+	// with it, and leaves to it what becomes of a failure.
+	Parent  RunID   `json:"parent,omitempty"`
+	Actor   string  `json:"actor"`
+	Model   string  `json:"model"`            // the session's model when it was queued
+	Routing Routing `json:"routing,omitzero"` // that of the message that it answers
 	// Origin is who wants its requests; it stays fixed for all steps.
 	Origin Origin `json:"origin"`
 
@@ -384,6 +403,10 @@ type ToolCall struct {
 	Result    *llm.Part `json:"result,omitempty"`
 	StartedAt Time      `json:"started_at"` // 0: it never was
 	EndedAt   Time      `json:"ended_at,omitempty"`
+
+	// Child is the session of the subagent that the call begins. Such a call is gone on with after a
+	// crash, by what is stored of that session.
+	Child ID `json:"child,omitempty"`
 
 	// Approval is set where the operator was asked, Resolved where they have settled a call whose
 	// outcome nobody knew.

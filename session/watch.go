@@ -140,6 +140,9 @@ func (m *Manager) snapshot(ctx context.Context, id ID, now standing) (*Snapshot,
 		if err := spendOf(tx, id, snap.Messages); err != nil {
 			return err
 		}
+		if snap.Children, err = tx.Children(id); err != nil {
+			return err
+		}
 		if snap.Pending, err = tx.Pending(id); err != nil || s.LastRun == nil {
 			return err
 		}

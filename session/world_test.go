@@ -29,10 +29,11 @@ type world struct {
 	log      session.Log
 	cfg      session.Config
 	provider *llmtest.Provider
-	lookup   func()           // called when the keys are looked up; may be nil
-	facts    llm.ModelFacts   // of every model
-	large    recovery.Ceiling // of the provider
-	chain    []recovery.Entry // of the model "chain"
+	lookup   func()                       // called when the keys are looked up; may be nil
+	facts    llm.ModelFacts               // of every model
+	large    recovery.Ceiling             // of the provider
+	chain    []recovery.Entry             // of the model "chain"
+	others   map[string]*llmtest.Provider // of models that have one of their own
 	m        *session.Manager
 	id       session.ID
 }
@@ -70,7 +71,14 @@ func (w *world) Entries(model string) ([]recovery.Entry, error) {
 	if !ok || name != "script" {
 		return nil, &failure.Failure{Class: failure.ModelNotFound, Message: fmt.Sprintf("no provider serves %q; there is: script", model), Rule: "model_unknown"}
 	}
+	if p := w.others[upstream]; p != nil {
+		return []recovery.Entry{entry(name, upstream, p)}, nil
+	}
 	return []recovery.Entry{{Provider: name, Model: upstream, Large: w.large, Keys: []recovery.Key{{Provider: w.provider}}}}, nil
+}
+
+func entry(provider, model string, p *llmtest.Provider) recovery.Entry {
+	return recovery.Entry{Provider: provider, Model: model, Keys: []recovery.Key{{Provider: p}}}
 }
 
 // About implements session.Models.

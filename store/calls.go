@@ -3,12 +3,12 @@ package store
 import "github.com/reprise-run/reprise/session"
 
 const callColumns = `session_id, run_id, step, call_id, name, arguments, state, effect, result, started_at, ended_at,
-approval, resolved`
+approval, resolved, child`
 
 func callFields(c *session.ToolCall) []any {
 	return []any{&c.SessionID, &c.RunID, &c.Step, &c.CallID, &c.Name, &c.Arguments,
 		word[session.CallState]{&c.State, callStates}, &c.Effect, asJSON(&c.Result),
-		&c.StartedAt, &c.EndedAt, asJSON(&c.Approval), asJSON(&c.Resolved)}
+		&c.StartedAt, &c.EndedAt, asJSON(&c.Approval), asJSON(&c.Resolved), orNull(&c.Child)}
 }
 
 func (r *reader) ToolCalls(run session.RunID) ([]session.ToolCall, error) {
@@ -29,11 +29,14 @@ type asks struct {
 
 func asksFields(a *asks) []any { return []any{&a.session, &a.n} }
 
-const asksOfAll = `SELECT session_id, COUNT(*) FROM tool_calls WHERE state = 'asked' GROUP BY session_id`
+const asksOfAll = `SELECT session_id, COUNT(*) FROM (
+  SELECT session_id FROM tool_calls WHERE state = 'asked' UNION ALL
+  SELECT s.root_id FROM tool_calls c JOIN sessions s ON s.id = c.session_id WHERE c.state = 'asked' AND s.root_id IS NOT NULL) a
+GROUP BY session_id`
 
 func (t *tx) InsertToolCall(c session.ToolCall) error {
 	return t.change(`INSERT INTO tool_calls (`+callColumns+`, asked_at, number)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14,
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15,
 (SELECT COALESCE(MAX(number), 0) + 1 FROM tool_calls WHERE run_id = $2))
 ON CONFLICT DO NOTHING`, append(callFields(&c), askedAt(&c))...)
 }

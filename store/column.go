@@ -40,6 +40,34 @@ func (d document[T]) Scan(src any) error {
 	return fmt.Errorf("a JSON column holds a %T", src)
 }
 
+// optional is a column that holds a text, NULL where it is empty.
+type optional[T ~string] struct{ v *T }
+
+func orNull[T ~string](v *T) optional[T] { return optional[T]{v} }
+
+// Value implements driver.Valuer.
+func (o optional[T]) Value() (driver.Value, error) {
+	if *o.v == "" {
+		return nil, nil
+	}
+	return string(*o.v), nil
+}
+
+// Scan implements sql.Scanner.
+func (o optional[T]) Scan(src any) error {
+	switch src := src.(type) {
+	case nil:
+		*o.v = ""
+	case string:
+		*o.v = T(src)
+	case []byte:
+		*o.v = T(src)
+	default:
+		return fmt.Errorf("a column of text holds a %T", src)
+	}
+	return nil
+}
+
 // word is a column that holds one of a closed set of words.
 type word[T ~string] struct {
 	v     *T

@@ -9,14 +9,14 @@ import (
 
 const runColumns = `id, session_id, message_id, state, trigger, continues, actor, model, origin,
 attempt, since, token, generation, claims, owner, lease_until, steps, requests, parked, cancel_requested, cancelled_by,
-queued_at, started_at, ended_at, reason, failure, recovery, routing`
+queued_at, started_at, ended_at, reason, failure, recovery, routing, parent`
 
 func runFields(r *session.Run) []any {
 	return []any{&r.ID, &r.SessionID, &r.MessageID, word[session.RunState]{&r.State, runStates},
 		word[session.Trigger]{&r.Trigger, triggers}, &r.Continues, &r.Actor, &r.Model, asJSON(&r.Origin),
 		&r.Attempt, &r.Since, &r.Token, &r.Generation, &r.Claims, &r.Owner, &r.LeaseUntil, &r.Steps, &r.Requests, &r.Parked, &r.CancelRequested,
 		&r.CancelledBy, &r.QueuedAt, &r.StartedAt, &r.EndedAt, &r.Reason, asJSON(&r.Failure),
-		asJSON(&r.Recovery), asJSON(&r.Routing)}
+		asJSON(&r.Recovery), asJSON(&r.Routing), orNull(&r.Parent)}
 }
 
 const lastRun = `SELECT ` + runColumns + ` FROM runs WHERE session_id = $1 ORDER BY number DESC LIMIT 1`
@@ -43,7 +43,11 @@ func (r *reader) Runs(id session.ID) ([]session.Run, error) {
 // that is a bare parameter.
 func (r *reader) QueuedRuns(limit int) ([]session.Run, error) {
 	return list(r, runFields, `SELECT `+runColumns+` FROM runs
-WHERE state = 'queued' AND NOT parked ORDER BY cancel_requested DESC, queued_at, id LIMIT CAST($1 AS BIGINT)`, atMost(limit))
+WHERE state = 'queued' AND NOT parked AND (parent IS NULL OR cancel_requested) ORDER BY cancel_requested DESC, queued_at, id LIMIT CAST($1 AS BIGINT)`, atMost(limit))
+}
+
+func (r *reader) ChildRuns(id session.RunID) ([]session.Run, error) {
+	return list(r, runFields, `SELECT `+runColumns+` FROM runs WHERE parent = $1 ORDER BY queued_at, id`, id)
 }
 
 func (r *reader) RunningRuns() ([]session.Run, error) {
@@ -53,7 +57,8 @@ func (r *reader) RunningRuns() ([]session.Run, error) {
 func (r *reader) CountRuns() (running, queued int, err error) {
 	type counts struct{ running, queued int }
 	n, err := one(r, func(c *counts) []any { return []any{&c.running, &c.queued} }, `SELECT
-(SELECT COUNT(*) FROM runs WHERE state = 'running'), (SELECT COUNT(*) FROM runs WHERE state = 'queued')`)
+(SELECT COUNT(*) FROM runs WHERE state = 'running' AND parent IS NULL),
+(SELECT COUNT(*) FROM runs WHERE state = 'queued' AND parent IS NULL)`)
 	return n.running, n.queued, err
 }
 
@@ -63,7 +68,7 @@ func (t *tx) InsertRun(r session.Run) error {
 	}
 	err := t.change(`INSERT INTO runs (`+runColumns+`, number)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20,
-$21, $22, $23, $24, $25, $26, $27, $28, (SELECT COALESCE(MAX(number), 0) + 1 FROM runs WHERE session_id = $2))
+$21, $22, $23, $24, $25, $26, $27, $28, $29, (SELECT COALESCE(MAX(number), 0) + 1 FROM runs WHERE session_id = $2))
 ON CONFLICT DO NOTHING`, runFields(&r)...)
 	if !errors.Is(err, session.ErrLost) {
 		return err

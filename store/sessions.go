@@ -2,11 +2,15 @@ package store
 
 import "github.com/reprise-run/reprise/session"
 
-const sessionColumns = `id, title, model, settings, archived, paused, actor, created_at, updated_at, revision`
+const sessionColumns = `id, title, model, settings, archived, paused, actor, created_at, updated_at, revision, parent, parent_id, root_id`
 
 func sessionFields(s *session.Session) []any {
+	var p session.Parent // columns repeat of it what SQL decides by
+	if s.Parent != nil {
+		p = *s.Parent
+	}
 	return []any{&s.ID, &s.Title, &s.Model, asJSON(&s.Settings), &s.Archived, &s.Paused,
-		&s.Actor, &s.CreatedAt, &s.UpdatedAt, &s.Revision}
+		&s.Actor, &s.CreatedAt, &s.UpdatedAt, &s.Revision, asJSON(&s.Parent), orNull(&p.SessionID), orNull(&p.Root)}
 }
 
 // derive completes a session by its schedule and its newest run. An active run is always the newest: another
@@ -40,15 +44,18 @@ func (r *reader) Session(id session.ID) (session.Session, error) {
 	if s.Spend, err = r.Spent(session.Spending{Session: id}); err != nil {
 		return session.Session{}, err
 	}
-	if s.Asks, err = one(r, itself[int], `SELECT COUNT(*) FROM tool_calls WHERE session_id = $1 AND state = 'asked'`, id); err != nil {
+	if s.Asks, err = one(r, itself[int], `SELECT COUNT(*) FROM tool_calls
+WHERE state = 'asked' AND (session_id = $1 OR session_id IN (SELECT id FROM sessions WHERE root_id = $1))`, id); err != nil {
 		return session.Session{}, err
 	}
 	derive(&s, first(last), first(schedule))
 	return s, nil
 }
 
-func (r *reader) Settings(id session.ID) (session.Settings, error) {
-	return one(r, func(s *session.Settings) []any { return []any{asJSON(s)} }, `SELECT settings FROM sessions WHERE id = $1`, id)
+func (r *reader) Settings(id session.ID) (session.Settings, *session.Parent, error) {
+	s, err := one(r, func(s *session.Session) []any { return []any{asJSON(&s.Settings), asJSON(&s.Parent)} },
+		`SELECT settings, parent FROM sessions WHERE id = $1`, id)
+	return s.Settings, s.Parent, err
 }
 
 // first is a list's first element, nil where there is none.
@@ -60,14 +67,22 @@ func first[T any](list []T) *T {
 }
 
 func (r *reader) Sessions(archived bool, after session.Time, limit int) ([]session.Session, error) {
-	all, err := list(r, sessionFields, `SELECT `+sessionColumns+` FROM sessions
-WHERE archived = $1 AND updated_at > $2 ORDER BY updated_at DESC, id DESC LIMIT $3`, archived, after, atMost(limit))
-	if err != nil {
+	return r.sessions(`WHERE archived = $1 AND updated_at > $2 AND parent_id IS NULL ORDER BY updated_at DESC, id DESC LIMIT $3`,
+		archived, after, atMost(limit))
+}
+
+func (r *reader) Children(id session.ID) ([]session.Session, error) {
+	return r.sessions(`WHERE parent_id = $1 ORDER BY id`, id)
+}
+
+// sessions reads those that a condition chooses, in its order.
+func (r *reader) sessions(which string, args ...any) ([]session.Session, error) {
+	all, err := list(r, sessionFields, `SELECT `+sessionColumns+` FROM sessions `+which, args...)
+	if err != nil || len(all) == 0 {
 		return nil, err
 	}
 	runs, err := list(r, runFields, `SELECT `+runColumns+` FROM runs WHERE (session_id, number) IN (
-  SELECT id, (SELECT MAX(number) FROM runs r WHERE r.session_id = sessions.id) FROM sessions
-  WHERE archived = $1 AND updated_at > $2 ORDER BY updated_at DESC, id DESC LIMIT $3)`, archived, after, atMost(limit))
+  SELECT id, (SELECT MAX(number) FROM runs r WHERE r.session_id = sessions.id) FROM sessions `+which+`)`, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -75,9 +90,10 @@ WHERE archived = $1 AND updated_at > $2 ORDER BY updated_at DESC, id DESC LIMIT 
 	if err != nil {
 		return nil, err
 	}
-	spend, err := list(r, func(t *total) []any { return append(totalFields(t), &t.session) }, `SELECT `+totals+`, session_id FROM spend
-WHERE session_id IN (SELECT id FROM sessions WHERE archived = $1 AND updated_at > $2 ORDER BY updated_at DESC, id DESC LIMIT $3)
-GROUP BY session_id`, archived, after, atMost(limit))
+	spend, err := list(r, func(t *total) []any { return append(totalFields(t), &t.session) }, `SELECT `+totals+`, session_id FROM (
+  SELECT kind, amount, reserved, session_id FROM spend WHERE session_id IN (SELECT id FROM sessions `+which+`) UNION ALL
+  SELECT kind, amount, reserved, root_id FROM spend WHERE root_id IN (SELECT id FROM sessions `+which+`)) s
+GROUP BY session_id`, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +126,7 @@ GROUP BY session_id`, archived, after, atMost(limit))
 
 func (t *tx) InsertSession(s session.Session) error {
 	return t.change(`INSERT INTO sessions (`+sessionColumns+`)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT DO NOTHING`, sessionFields(&s)...)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) ON CONFLICT DO NOTHING`, sessionFields(&s)...)
 }
 
 func (t *tx) PutSession(s session.Session) error {

@@ -34,16 +34,16 @@ func (r *reader) Spent(q session.Spending) (session.Spend, error) {
 	args := []any{q.Since}
 	add := func(condition string, arg any) {
 		args = append(args, arg)
-		where = append(where, fmt.Sprintf("%s = $%d", condition, len(args)))
+		where = append(where, strings.ReplaceAll(condition, "$", fmt.Sprintf("$%d", len(args))))
 	}
 	if q.Session != "" {
-		add("session_id", q.Session)
+		add("(session_id = $ OR root_id = $)", q.Session)
 	}
 	if q.Run != "" {
-		add("run_id", q.Run)
+		add("run_id = $", q.Run)
 	}
 	if q.Step != 0 {
-		add("step", q.Step-1)
+		add("step = $", q.Step-1)
 	}
 	t, err := one(r, totalFields, `SELECT `+totals+` FROM spend WHERE `+strings.Join(where, " AND "), args...)
 	return t.sum(), err
@@ -64,8 +64,8 @@ func (t *tx) Reserve(a session.Attempt, more llm.Money) error {
 	if a.Cost.Kind == llm.CostUnknown {
 		kind = string(llm.CostUnknown)
 	}
-	return t.change(`INSERT INTO spend (attempt_id, session_id, run_id, step, at, kind, amount, reserved, price)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING`,
+	return t.change(`INSERT INTO spend (attempt_id, session_id, run_id, step, at, kind, amount, reserved, price, root_id)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, (SELECT root_id FROM sessions WHERE id = $2)) ON CONFLICT DO NOTHING`,
 		a.ID, a.SessionID, a.RunID, a.Evidence.Scope.Step, a.OpenedAt, kind, a.Cost.Amount, more, asJSON(&a.Price))
 }
 

@@ -78,11 +78,13 @@ func explain(w io.Writer, r server.Record) {
 	for i := range attempts {
 		for ; len(calls) > 0 && calls[0].Step < attempts[i].Evidence.Scope.Step; calls = calls[1:] {
 			explainCall(w, &calls[0])
+			explainBelow(w, r.Children, &calls[0])
 		}
 		explainAttempt(w, &attempts[i])
 	}
 	for i := range calls {
 		explainCall(w, &calls[i])
+		explainBelow(w, r.Children, &calls[i])
 	}
 	if len(attempts) > 0 {
 		fmt.Fprintf(w, "\nAll attempts cost %s\n", spent(sum(attempts)))
@@ -103,6 +105,23 @@ func explain(w io.Writer, r server.Record) {
 			fmt.Fprintf(w, "  not before:     %s\n", clock(r.NotBefore.Std()))
 		}
 		fmt.Fprintf(w, "  your choices:   %v\n", r.Choices)
+	}
+}
+
+// explainBelow tells of the subagent that a call has begun, further in than its call.
+func explainBelow(w io.Writer, below map[session.ID]server.Record, c *session.ToolCall) {
+	r, ok := below[c.Child]
+	if !ok {
+		return
+	}
+	var b strings.Builder
+	explain(&b, r)
+	fmt.Fprintln(w)
+	for line := range strings.Lines(b.String()) {
+		if line != "\n" {
+			line = "    " + line
+		}
+		io.WriteString(w, line) // into memory or a terminal, like the rest
 	}
 }
 

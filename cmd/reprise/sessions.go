@@ -19,13 +19,19 @@ type sessionList struct {
 
 func (p *program) sessions() *cobra.Command {
 	var archived bool
+	var parent string
 	cmd := &cobra.Command{
 		Use:   "sessions",
 		Short: "List the sessions and what each is doing",
 		Args:  cobra.NoArgs,
 	}
 	cmd.Flags().BoolVar(&archived, "archived", false, "those that are archived")
+	cmd.Flags().StringVar(&parent, "parent", "", "those of the subagents of this `session`")
 	return remote(p, cmd, func(ctx context.Context, c *client.Client, _ []string) (sessionList, error) {
+		if parent != "" {
+			list, err := c.Children(ctx, session.ID(parent))
+			return sessionList{Sessions: list}, err
+		}
 		list, err := c.Sessions(ctx, archived)
 		return sessionList{Sessions: list}, err
 	}, func(w io.Writer, list sessionList) {

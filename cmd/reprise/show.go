@@ -19,8 +19,36 @@ import (
 type conversation struct {
 	Session  session.Session   `json:"session"`
 	Messages []session.Message `json:"messages"`
+	// Children are the sessions of its subagents.
+	Children []branch `json:"children,omitempty"`
 	// Asked are the tool calls that are asked about.
 	Asked []session.ToolCall `json:"asked,omitempty"`
+}
+
+// branch is a subagent's session with those below it.
+type branch struct {
+	Session  session.Session `json:"session"`
+	Children []branch        `json:"children,omitempty"`
+}
+
+func branches(ctx context.Context, c *client.Client, id session.ID) (out []branch, err error) {
+	list, err := c.Children(ctx, id)
+	for _, s := range list {
+		b := branch{Session: s}
+		if b.Children, err = branches(ctx, c, s.ID); err != nil {
+			return nil, err
+		}
+		out = append(out, b)
+	}
+	return out, err
+}
+
+func showTree(w io.Writer, list []branch, indent string) {
+	for i := range list {
+		s := &list[i].Session
+		fmt.Fprintf(w, "%s%s  %s  %s  %s  %s\n", indent, s.ID, doing(s), s.Model, spent(s.Spend), s.Title)
+		showTree(w, list[i].Children, indent+"  ")
+	}
 }
 
 func (p *program) show() *cobra.Command {
@@ -36,6 +64,9 @@ func (p *program) show() *cobra.Command {
 		if v.Session, err = c.Session(ctx, id); err == nil {
 			v.Messages, err = c.Messages(ctx, id, superseded, 0, 0)
 		}
+		if err == nil {
+			v.Children, err = branches(ctx, c, id)
+		}
 		if err == nil && v.Session.Asks > 0 {
 			v.Asked, err = c.ToolCalls(ctx, id, v.Session.LastRun.ID)
 			v.Asked = slices.DeleteFunc(v.Asked, func(c session.ToolCall) bool { return c.State != session.CallAsked })
@@ -47,6 +78,7 @@ func (p *program) show() *cobra.Command {
 		if s.Schedule != nil {
 			fmt.Fprintln(w, waits(s.Schedule, time.Now()))
 		}
+		showTree(w, v.Children, "  ")
 		for i := range v.Messages {
 			showMessage(w, &v.Messages[i])
 		}

@@ -160,6 +160,13 @@ func (c *Client) Sessions(ctx context.Context, archived bool) ([]session.Session
 	return list.Sessions, err
 }
 
+// Children lists the sessions of a session's subagents, oldest first.
+func (c *Client) Children(ctx context.Context, id session.ID) ([]session.Session, error) {
+	var list httpapi.SessionList
+	err := c.do(ctx, "GET", sessions, url.Values{"parent": {string(id)}}, "", nil, &list)
+	return list.Sessions, err
+}
+
 // Settings lists what may be changed while the server works.
 func (c *Client) Settings(ctx context.Context) (list httpapi.SettingList, err error) {
 	err = c.do(ctx, "GET", "/api/v1/settings", nil, "", nil, &list)

@@ -101,6 +101,9 @@ func (f *fake) Sessions(_ context.Context, archived bool, after session.Time) ([
 	}
 	return []session.Session{aSession}, nil
 }
+func (f *fake) Children(_ context.Context, id session.ID) ([]session.Session, error) {
+	return nil, f.call("children", id)
+}
 func (f *fake) Session(_ context.Context, id session.ID) (session.Session, error) {
 	return aSession, f.call("session", id)
 }

@@ -15,6 +15,8 @@ import (
 type Sessions interface {
 	CreateSession(ctx context.Context, actor string, n session.NewSession) (session.Session, error)
 	Sessions(ctx context.Context, archived bool, after session.Time) ([]session.Session, error)
+	// Children lists the sessions of a session's subagents, oldest first.
+	Children(ctx context.Context, id session.ID) ([]session.Session, error)
 	Session(ctx context.Context, id session.ID) (session.Session, error)
 	PatchSession(ctx context.Context, actor string, id session.ID, p session.SessionPatch) (session.Session, error)
 	Messages(ctx context.Context, id session.ID, superseded bool, after int64, limit int) ([]session.Message, error)

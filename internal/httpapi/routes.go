@@ -25,7 +25,7 @@ func (h *Handler) routes() []route {
 	)
 	return []route{
 		{"POST", all, "create-session", "Create a session", 201, to(h, h.createSession)},
-		{"GET", all, "list-sessions", "List sessions by last change, newest first", 200, to(h, h.listSessions)},
+		{"GET", all, "list-sessions", "List sessions by last change, newest first, or those of a session's subagents", 200, to(h, h.listSessions)},
 		{"GET", one, "get-session", "Read a session", 200, to(h, h.getSession)},
 		{"PATCH", one, "change-session", "Change a session", 200, to(h, h.patchSession)},
 		{"DELETE", one, "archive-session", "Archive a session", 200, to(h, h.archiveSession)},

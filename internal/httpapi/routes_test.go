@@ -35,6 +35,7 @@ func TestCalls(t *testing.T) {
 		{"create from defaults", func() (any, error) { return c.CreateSession(ctx, session.NewSession{}) }, "create operator   0", aSession},
 		{"list", func() (any, error) { return c.Sessions(ctx, false) }, "sessions false 0", []session.Session{aSession}},
 		{"list archived (K-034)", func() (any, error) { return c.Sessions(ctx, true) }, "sessions true 0", []session.Session{}},
+		{"list of subagents", func() (any, error) { return c.Children(ctx, "ses_1") }, "children ses_1", []session.Session{}},
 		{"settings", func() (any, error) { return c.Settings(ctx) }, "settings", someSettings},
 		{"change settings", func() (any, error) {
 			return c.ChangeSettings(ctx, map[string]string{"a.b": "2s"}, []string{"c.d"})

@@ -32,6 +32,7 @@ type (
 	listSessionsIn struct {
 		Archived     bool         `query:"archived" doc:"The archived sessions instead of the others."`
 		ChangedAfter session.Time `query:"changed_after" minimum:"0" doc:"Only sessions that have changed after this time."`
+		Parent       session.ID   `query:"parent" doc:"Only the sessions of this one's subagents, oldest first; the other parameters do not count then."`
 	}
 	patchIn struct {
 		SID  session.ID `path:"sid"`
@@ -101,6 +102,10 @@ func (h *Handler) createSession(ctx context.Context, in *createIn) (*out[session
 }
 
 func (h *Handler) listSessions(ctx context.Context, in *listSessionsIn) (*out[SessionList], error) {
+	if in.Parent != "" {
+		list, err := h.o.Sessions.Children(ctx, in.Parent)
+		return answered(SessionList{listed(list)}, err)
+	}
 	list, err := h.o.Sessions.Sessions(ctx, in.Archived, in.ChangedAfter)
 	return answered(SessionList{listed(list)}, err)
 }

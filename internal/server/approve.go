@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"github.com/reprise-run/reprise/agent"
+	"github.com/reprise-run/reprise/llm"
+	"github.com/reprise-run/reprise/session"
 )
 
 // What the operator says of a tool; empty: a tool with an effect asks.
@@ -27,9 +29,23 @@ func (t Tools) check(bad func(key, format string, args ...any)) {
 			bad("tools.approve", "%s: want allow, ask or deny, or nothing: to ask for an effect", p)
 		}
 	}
+	if s := t.Subagents; s.Depth < 1 || s.MaxSteps < 0 || s.Spend < 0 {
+		bad("tools.subagents", "want a depth of 1 or more, and nothing below 0")
+	}
 	if t.ApprovalTimeout <= 0 {
 		bad("tools.approval_timeout", "want a time above 0")
 	}
+}
+
+// subagents are those that the operator allows. To delegate is asked about only where it says so:
+// what a subagent does is asked about in its own session.
+func (t Tools) subagents() session.Subagents {
+	word := policy{t.Approve}.of(session.DelegateTool)
+	if !t.Subagents.Enabled || word == toolDeny {
+		return session.Subagents{}
+	}
+	return session.Subagents{Depth: t.Subagents.Depth, MaxSteps: t.Subagents.MaxSteps,
+		Spend: llm.Money(t.Subagents.Spend), Ask: word == toolAsk}
 }
 
 // policy says which tools are offered, and which are asked about.

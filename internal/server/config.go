@@ -159,6 +159,15 @@ type Tools struct {
 	// Approve says, by a tool's name or a pattern of names, whether it is called without asking.
 	Approve         map[string]string `yaml:"approve"` // allow, ask, deny, or empty: ask for an effect
 	ApprovalTimeout Duration          `yaml:"approval_timeout"`
+	Subagents       Subagents         `yaml:"subagents"`
+}
+
+// Subagents says whether models may give tasks to subagents, and bounds these.
+type Subagents struct {
+	Enabled  bool `yaml:"enabled"`
+	Depth    int  `yaml:"depth"`     // how deep they may be nested
+	MaxSteps int  `yaml:"max_steps"` // of each; 0: those of the session that asks for it
+	Spend    USD  `yaml:"spend"`     // each; 0: no limit but that of the session that asks for it
 }
 
 // Rehearsal configures the provider without a model.
@@ -192,7 +201,7 @@ func Defaults() Config {
 		},
 		Compaction: Compaction{Strategy: string(agent.Summarize), Threshold: 0.8, Turns: 2},
 		Limits:     Limits{ConcurrentRuns: 16, Queued: "auto"},
-		Tools:      Tools{ApprovalTimeout: Duration(10 * time.Minute)},
+		Tools:      Tools{ApprovalTimeout: Duration(10 * time.Minute), Subagents: Subagents{Depth: 1}},
 		Log:        Log{Format: "text"},
 	}
 }

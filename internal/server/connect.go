@@ -86,6 +86,30 @@ type Record struct {
 	Run       session.Run        `json:"run"`
 	Attempts  []session.Attempt  `json:"attempts"`
 	ToolCalls []session.ToolCall `json:"tool_calls"`
+	// Children are the runs of the subagents that its calls have begun, by their session.
+	Children map[session.ID]Record `json:"children,omitempty"`
+}
+
+// descend adds what the calls of the run have begun: first reads the messages of a session.
+func (r *Record) descend(first func(session.ID) ([]session.Message, error), inspect func(session.RunID) (Record, error)) error {
+	for _, c := range r.ToolCalls {
+		if c.Child == "" || c.StartedAt == 0 {
+			continue
+		}
+		task, err := first(c.Child)
+		if err != nil || len(task) == 0 {
+			return err
+		}
+		below, err := inspect(task[0].RunID)
+		if err != nil {
+			return err
+		}
+		if r.Children == nil {
+			r.Children = map[session.ID]Record{}
+		}
+		r.Children[c.Child] = below
+	}
+	return nil
 }
 
 // Inspect reads a run's record, from the server that has the data folder or from the folder
@@ -122,8 +146,12 @@ func InspectServer(ctx context.Context, c *client.Client, id session.RunID) (r R
 	if r.Attempts, err = c.Attempts(ctx, r.Run.SessionID, id); err != nil {
 		return r, err
 	}
-	r.ToolCalls, err = c.ToolCalls(ctx, r.Run.SessionID, id)
-	return r, err
+	if r.ToolCalls, err = c.ToolCalls(ctx, r.Run.SessionID, id); err != nil {
+		return r, err
+	}
+	return r, r.descend(
+		func(id session.ID) ([]session.Message, error) { return c.Messages(ctx, id, true, 0, 1) },
+		func(id session.RunID) (Record, error) { return InspectServer(ctx, c, id) })
 }
 
 func inspectFile(ctx context.Context, path string, id session.RunID) (r Record, err error) {
@@ -132,16 +160,25 @@ func inspectFile(ctx context.Context, path string, id session.RunID) (r Record, 
 		return r, err
 	}
 	err = store.View(ctx, func(tx session.ReadTx) (err error) {
-		if r.Run, err = tx.Run(id); err != nil {
-			return err
-		}
-		if r.Attempts, err = tx.Attempts(id); err != nil {
-			return err
-		}
-		r.ToolCalls, err = tx.ToolCalls(id)
+		r, err = recordOf(tx, id)
 		return err
 	})
 	return r, errors.Join(err, store.Close())
+}
+
+func recordOf(tx session.ReadTx, id session.RunID) (r Record, err error) {
+	if r.Run, err = tx.Run(id); err != nil {
+		return r, err
+	}
+	if r.Attempts, err = tx.Attempts(id); err != nil {
+		return r, err
+	}
+	if r.ToolCalls, err = tx.ToolCalls(id); err != nil {
+		return r, err
+	}
+	return r, r.descend(
+		func(id session.ID) ([]session.Message, error) { return tx.Messages(id, true, 0, 1) },
+		func(id session.RunID) (Record, error) { return recordOf(tx, id) })
 }
 
 // Rehearse serves the rehearsal alone until ctx is done. ready is told where, and what it

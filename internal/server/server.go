@@ -158,8 +158,8 @@ func Open(ctx context.Context, cfg Config, o Options) (s *Server, err error) {
 		s.started("workspace", w.Close)
 		own = append(own, w.Tools()...)
 	}
-	s.tools = &Toolbox{own: own, policy: s.policy, kinds: kindsOf(cfg.Tools.MCP), servers: mcptool.Open(cfg.toolServers(), mcptool.Options{
-		Version: o.Version, Log: o.Log, Taken: names(own),
+	s.tools = &Toolbox{own: own, policy: s.policy, subagents: cfg.Tools.subagents(), kinds: kindsOf(cfg.Tools.MCP), servers: mcptool.Open(cfg.toolServers(), mcptool.Options{
+		Version: o.Version, Log: o.Log, Taken: append(names(own), session.DelegateTool),
 	})}
 	s.started("tool servers", s.tools.servers.Close)
 
@@ -181,6 +181,7 @@ func Open(ctx context.Context, cfg Config, o Options) (s *Server, err error) {
 		Passing:        o.passing,
 		WatchedRetries: o.WatchedRetries,
 		Tools:          s.offer,
+		Subagents:      cfg.Tools.subagents(),
 		AnswerWithin:   time.Duration(cfg.Tools.ApprovalTimeout),
 		Sole:           true,
 		Grace:          o.Grace,

@@ -13,10 +13,11 @@ import (
 
 // Toolbox is what models may ask for: tools of this program, and those of tool servers.
 type Toolbox struct {
-	own     []agent.Tool
-	policy  policy
-	servers *mcptool.Servers
-	kinds   map[string]string // of servers
+	own       []agent.Tool
+	policy    policy
+	servers   *mcptool.Servers
+	kinds     map[string]string // of servers
+	subagents session.Subagents
 }
 
 // names lists what tools are called.
@@ -55,6 +56,13 @@ func mayName(patterns []string, server string) bool {
 // List implements httpapi.Tools.
 func (t *Toolbox) List() httpapi.ToolList {
 	list := httpapi.ToolList{Tools: t.described("", t.own), Servers: []httpapi.ToolServer{}}
+	if s := t.subagents; s.Depth > 0 {
+		word := toolAllow
+		if s.Ask {
+			word = toolAsk
+		}
+		list.Tools = append(list.Tools, httpapi.Tool{Name: session.DelegateTool, Description: session.DelegateDescription, Effect: true, Parallel: true, Policy: word})
+	}
 	for _, s := range t.servers.List() {
 		list.Tools = append(list.Tools, t.described(s.Name, s.Tools)...)
 		list.Servers = append(list.Servers, httpapi.ToolServer{Name: s.Name, Kind: t.kinds[s.Name], State: string(s.State), Error: s.Err,

@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/reprise-run/reprise/llm"
+	"github.com/reprise-run/reprise/session"
 )
 
 // A command is given little of our environment, what it is configured with, and never a provider's key, by whatever name it
@@ -47,5 +50,26 @@ func TestServersThatASessionMayUse(t *testing.T) {
 		if got := mayName(strings.Fields(patterns), "files"); got != want {
 			t.Errorf("%s: %v", patterns, got)
 		}
+	}
+}
+
+// Models may delegate where that is switched on and not denied. To do so is asked about only where
+// the operator says so of that very tool, or of all.
+func TestSubagentsByConfiguration(t *testing.T) {
+	for text, want := range map[string]session.Subagents{
+		``:                           {},
+		`subagents: {depth: 2}`:      {},
+		`subagents: {enabled: true}`: {Depth: 1},
+		`subagents: {enabled: true, depth: 2, max_steps: 9, spend: 0.5}`: {Depth: 2, MaxSteps: 9, Spend: llm.Dollar / 2},
+		`{subagents: {enabled: true}, approve: {delegate: deny}}`:        {},
+		`{subagents: {enabled: true}, approve: {"*": ask}}`:              {Depth: 1, Ask: true},
+		`{subagents: {enabled: true}, approve: {"*": ask, "del*": ""}}`:  {Depth: 1},
+	} {
+		if got := load(t, sourcesOf(t, "tools:\n  "+text+"\n", Env{})).Tools.subagents(); got != want {
+			t.Errorf("%s: %+v, want %+v", text, got, want)
+		}
+	}
+	if _, err := Load(sourcesOf(t, "tools: {subagents: {enabled: true, depth: 0}}\n", Env{})); err == nil || !strings.Contains(err.Error(), "tools.subagents") {
+		t.Errorf("a depth of nothing: %v", err)
 	}
 }

@@ -17,7 +17,10 @@ func sessions(w *world) {
 		Archived: true, Paused: true, CreatedAt: t0, UpdatedAt: t0 + 5, Revision: 7, State: session.Idle}
 	w.do(func(tx session.Tx) error { return tx.InsertSession(want) })
 	w.same("session", w.readSession("ses_1"), want)
-	w.same("settings", read(w, func(tx session.ReadTx) (session.Settings, error) { return tx.Settings("ses_1") }), want.Settings)
+	w.same("settings", read(w, func(tx session.ReadTx) (session.Settings, error) {
+		set, _, err := tx.Settings("ses_1")
+		return set, err
+	}), want.Settings)
 	w.lost(func(tx session.Tx) error { return tx.InsertSession(want) })
 
 	put := want
@@ -48,7 +51,7 @@ func sessions(w *world) {
 		return err
 	}), session.ErrNotFound)
 	w.is(w.s.View(w.Context(), func(tx session.ReadTx) error {
-		_, err := tx.Settings("ses_none")
+		_, _, err := tx.Settings("ses_none")
 		return err
 	}), session.ErrNotFound)
 	w.lost(func(tx session.Tx) error { return tx.PutSession(session.Session{ID: "ses_none"}) })

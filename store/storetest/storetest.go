@@ -56,6 +56,7 @@ func Run(t *testing.T, create Create) {
 		{"CoolOffRace_F74", coolOffRace},
 		{"ToolCalls", toolCalls},
 		{"Approvals", approvals},
+		{"Subagents", subagents},
 		{"UnknownWords", unknownWords},
 		{"Outbox", outbox},
 		{"Idempotency", idempotency},

@@ -329,6 +329,15 @@ export interface OutputEvent {
   usage?: Usage;
 }
 
+export interface Parent {
+  call_id: string;
+  depth: number;
+  root: string;
+  run_id: string;
+  session_id: string;
+  step: number;
+}
+
 export interface Part {
   arguments?: string;
   call_id?: string;
@@ -493,6 +502,7 @@ export interface Run {
   model: string;
   origin: Origin;
   owner?: string;
+  parent?: string;
   parked?: boolean;
   queued_at: number;
   reason?: string;
@@ -564,6 +574,7 @@ export interface Session {
   id: string;
   last_run?: Run;
   model: string;
+  parent?: Parent;
   paused: boolean;
   revision: number;
   schedule?: Schedule;
@@ -620,6 +631,7 @@ export interface SettingsChange {
 
 export interface Snapshot {
   attempts?: Attempt[];
+  children?: Session[];
   messages?: Message[];
   output?: Output;
   pending?: Pending[];
@@ -688,6 +700,7 @@ export interface ToolCall {
   approval?: Approval;
   arguments: string;
   call_id: string;
+  child?: string;
   effect: boolean;
   ended_at?: number;
   name: string;

@@ -19,7 +19,7 @@ export function notices(before: Record<string, Session>, after: Record<string, S
   return Object.values(after).flatMap((s) => {
     const was = before[s.id];
     const run = s.last_run;
-    if (s === was || s.archived || !run) return [];
+    if (s === was || s.archived || s.parent || !run) return [];
     const news = (outcome: Notice['outcome'], body: string): Notice[] => [
       { session: s.id, run: run.id, outcome, title: `${s.title || 'New session'}: ${outcome}`, body, path: `/s/${encodeURIComponent(s.id)}` },
     ];
@@ -33,4 +33,4 @@ export function notices(before: Record<string, Session>, after: Record<string, S
 const sentence = (s: string): string => (s ? `${s[0]!.toUpperCase()}${s.slice(1)}.` : '');
 
 /** How many sessions need the operator. */
-export const needed = (sessions: Record<string, Session>): number => Object.values(sessions).filter((s) => !s.archived && rowState(s) === 'needs-you').length;
+export const needed = (sessions: Record<string, Session>): number => Object.values(sessions).filter((s) => !s.archived && !s.parent && rowState(s) === 'needs-you').length;

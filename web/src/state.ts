@@ -70,6 +70,7 @@ function fromSnapshot(state: State, s: Snapshot, now: number): State {
   let focus: Focus | null = null;
   if (s.session) {
     sessions[s.session.id] = s.session;
+    for (const one of s.children ?? []) sessions[one.id] = one;
     const was = state.focus?.id === s.session.id ? state.focus : null;
     focus = {
       id: s.session.id,

@@ -140,7 +140,7 @@ const rank: Record<RowState, number> = { 'needs-you': 0, running: 1, queued: 1, 
 
 /** Sessions in the list's order: needs you, at work, waiting with the next to start first, the rest by last change. */
 export function ordered(state: State): Session[] {
-  const listed = Object.values(state.sessions).filter((s) => !s.archived);
+  const listed = Object.values(state.sessions).filter((s) => !s.archived && !s.parent);
   const next = (s: Session) => (rowState(s) === 'waiting' ? (s.schedule?.next_at ?? 0) : 0);
   return listed.sort(
     (a, b) => rank[rowState(a)] - rank[rowState(b)] || next(a) - next(b) || b.updated_at - a.updated_at || (a.id < b.id ? 1 : -1),
