@@ -30,7 +30,11 @@ const bodyTime = time.Minute
 
 // call serves a model call.
 func (h *Handler) call(w http.ResponseWriter, r *http.Request) {
-	target, ok := transport.Find(r.Method, r.URL)
+	address := *r.URL
+	if call, ok := strings.CutPrefix(address.Path, "/v1/models/"); ok { // the dialect's other version
+		address.Path = "/v1beta/models/" + call
+	}
+	target, ok := transport.Find(r.Method, &address)
 	if !ok {
 		h.unrouted(w, r)
 		return

@@ -122,7 +122,7 @@ func New(o Options) *Handler {
 	}
 	h := &Handler{o: o, mux: http.NewServeMux()}
 	h.stopping, h.stop = context.WithCancelCause(context.Background())
-	for _, path := range []string{"/v1/chat/completions", "/v1/responses", "/v1/messages", "/v1/messages/count_tokens", "/v1beta/models/{call...}"} {
+	for _, path := range []string{"/v1/chat/completions", "/v1/responses", "/v1/messages", "/v1/messages/count_tokens", "/v1/models/{call...}", "/v1beta/{call...}"} {
 		h.mux.HandleFunc("POST "+path, h.call)
 	}
 	h.mux.HandleFunc("GET /v1/models", h.list)

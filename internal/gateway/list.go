@@ -93,7 +93,7 @@ func (h *Handler) unrouted(w http.ResponseWriter, r *http.Request) {
 // spoken is the dialect that a request without a model call is probably of.
 func spoken(r *http.Request) wire.Server {
 	switch {
-	case strings.HasPrefix(r.URL.Path, "/v1beta/"):
+	case strings.HasPrefix(r.URL.Path, "/v1beta/"), r.Method == http.MethodPost && strings.HasPrefix(r.URL.Path, "/v1/models/"):
 		return transport.Servers["gemini"]
 	case strings.HasPrefix(r.URL.Path, "/v1/messages"), r.Header.Get("Anthropic-Version") != "":
 		return transport.Servers["messages"]

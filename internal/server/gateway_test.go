@@ -125,6 +125,17 @@ func TestGateway(t *testing.T) {
 			if status, body := asks(t, base, token); status != 200 || !strings.Contains(body, "event: message_stop") {
 				t.Errorf("%d %s", status, body)
 			}
+			// Google's SDKs take a name with a slash for a whole resource name.
+			for _, path := range []string{"/v1beta/rehearsal/ok-fast:generateContent", "/v1/models/rehearsal/ok-fast:generateContent", "/v1beta/models/rehearsal/ok-fast:generateContent"} {
+				resp, err := http.Post(base+path+"?key="+token, "application/json", strings.NewReader(`{"contents":[{"parts":[{"text":"Hello?"}]}]}`))
+				if err != nil {
+					t.Fatal(err)
+				}
+				resp.Body.Close()
+				if resp.StatusCode != 200 || resp.Header.Get("X-Reprise-Model") != "rehearsal-gemini/ok-fast" {
+					t.Errorf("%s: %d %v", path, resp.StatusCode, resp.Header)
+				}
+			}
 			for _, c := range [][]string{{"wrong"}, {""}, {token, "Sec-Fetch-Site", "cross-site"}, {token, "Host", "evil.test"}} {
 				if status, body := asks(t, base, c[0], c[1:]...); status != 401 || !strings.Contains(body, "authentication_error") {
 					t.Errorf("%q: %d %s", c, status, body)
