@@ -219,7 +219,9 @@ func (m *Manager) Asked(ctx context.Context) (list []ToolCall, err error) {
 
 // toolProgress tells whoever watches how far a tool is.
 func (x *execution) toolProgress(c agent.Call, p agent.Progress) {
-	x.above(c.Step, "%s: %s", c.Name, p.Text)
+	if p.Text != "" {
+		x.above(c.Step, "%s: %s", c.Name, p.Text)
+	}
 	x.m.hub.broadcast(Event{Type: EventToolProgress, SessionID: x.run.SessionID,
 		Tool: &ToolProgress{RunID: x.run.ID, Step: c.Step, CallID: c.ID, Progress: p}})
 }

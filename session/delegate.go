@@ -151,6 +151,9 @@ func (x *execution) insertChild(tx Tx, call ToolCall, t task) (Run, error) {
 	if err := tx.InsertSession(s); err != nil {
 		return Run{}, err
 	}
+	if err := audit(tx, agentActor, "create session", s.ID, "", s.Model); err != nil {
+		return Run{}, err
+	}
 	msg := Message{ID: NewID[MessageID]("msg_", now), SessionID: s.ID, Role: RoleOperator, Parts: parts,
 		Actor: agentActor, CreatedAt: At(now), RunID: NewID[RunID]("run_", now)}
 	if msg.Position, err = tx.InsertMessage(msg); err != nil {

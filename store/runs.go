@@ -57,8 +57,8 @@ func (r *reader) RunningRuns() ([]session.Run, error) {
 func (r *reader) CountRuns() (running, queued int, err error) {
 	type counts struct{ running, queued int }
 	n, err := one(r, func(c *counts) []any { return []any{&c.running, &c.queued} }, `SELECT
-(SELECT COUNT(*) FROM runs WHERE state = 'running' AND parent IS NULL),
-(SELECT COUNT(*) FROM runs WHERE state = 'queued' AND parent IS NULL)`)
+COUNT(CASE WHEN state = 'running' THEN 1 END), COUNT(CASE WHEN state = 'queued' THEN 1 END)
+FROM runs WHERE state IN ('queued', 'running') AND parent IS NULL`)
 	return n.running, n.queued, err
 }
 
