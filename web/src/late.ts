@@ -1,4 +1,8 @@
-// What the page draws rarely: it is loaded behind the rest.
+// What the page draws rarely: it is loaded behind the rest. That it names the page's own code too puts
+// this into one file, which is smaller when it is compressed than two are.
+
+import './store';
+import './ui/app';
 
 export { Archived } from './ui/archived';
 export { EditChip } from './ui/chip';

@@ -18,6 +18,7 @@ export interface Focus {
   pending: Pending[];
   attempts: Attempt[]; // of the last run, as far as they were told
   calls: Call[];
+  subs: Session[]; // the subagents' sessions, oldest first
   live: Live | null;
   progress: Progress | null;
   old: Message[]; // superseded, by position, as far as they are known
@@ -66,7 +67,7 @@ const far = (calls: Call[], progress: ToolProgress): Call[] =>
 
 function fromSnapshot(state: State, s: Snapshot, now: number): State {
   const sessions: Record<string, Session> = {};
-  for (const one of s.sessions ?? []) sessions[one.id] = one;
+  for (const one of [...(s.sessions ?? []), ...(s.children ?? [])]) sessions[one.id] = one;
   let focus: Focus | null = null;
   if (s.session) {
     sessions[s.session.id] = s.session;
@@ -77,6 +78,7 @@ function fromSnapshot(state: State, s: Snapshot, now: number): State {
       messages: s.messages ?? [],
       pending: s.pending ?? [],
       attempts: s.attempts ?? [],
+      subs: (s.children ?? []).filter((c) => c.parent?.session_id === s.session!.id),
       calls: (s.tool_progress ?? []).reduce(far, s.tool_calls ?? []),
       live: s.output ? begin(s.output) : null,
       progress: s.progress ?? null,
@@ -148,7 +150,9 @@ function lifecycle(state: State, event: ServerEvent, now: number): State {
   if (event.run) session = withRun(session, event.run);
   if (event.type === 'schedule') session = scheduled(session, event.schedule);
   const sessions = { ...state.sessions, [id]: session };
-  const focus = state.focus?.id === id ? focused(state.focus, event, session, now) : state.focus;
+  let focus = state.focus;
+  if (focus?.id === id) focus = focused(focus, event, session, now);
+  else if (focus && session.parent?.session_id === focus.id) focus = { ...focus, subs: [...focus.subs.filter((s) => s.id !== id), session].sort((a, b) => a.created_at - b.created_at) };
   return { ...state, sessions, focus };
 }
 

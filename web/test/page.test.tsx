@@ -281,8 +281,8 @@ test('a call that is asked about shows what it would do, and is answered once', 
   };
   const call = { kind: 'tool_call', call_id: 'c', name: 'write_file', arguments: '{"path":"a.txt"}' };
   await open(snapshot({ messages: [message(), reply('', { parts: [call] })], tool_calls: [asked] }), event('run', { run: run({ state: 'running' }) }));
-  const card = screen.getByText('asks you').closest('details')!;
-  expect(card.open).toBe(true);
+  const card = screen.getByText('asks you').closest<HTMLElement>('.call')!;
+  expect(card.querySelector('details')!.open).toBe(true);
   expect(within(card).getByLabelText('Input of write_file').textContent).toBe('{"path":"a.txt"}');
   answers['POST /api/v1/sessions/ses_1/tool-calls/c/deny'] = [409, { error: { code: 'conflict', message: 'It was approved in another tab.', details: null } }];
   await act(async () => void fireEvent.input(within(card).getByRole('textbox'), { target: { value: 'not there' } }));
@@ -300,6 +300,18 @@ test('a call that is asked about shows what it would do, and is answered once', 
   await tell(event('tool_call', { tool_call: { ...asked, state: 'ended', started_at: 2, ended_at: 3, result } }));
   expect(screen.queryByRole('progressbar')).toBeNull();
   expect([...card.querySelectorAll('.added, .removed')].map((e) => e.textContent)).toEqual(['-old\n', '+new\n']);
+});
+
+test('a subagent is a branch of its session: how it stands, the way there and back, and what it asks', async () => {
+  const parent = { session_id: 'ses_1', root: 'ses_1', run_id: 'run_1', step: 0, call_id: 'c', depth: 1 };
+  const child = session({ id: 'ses_2', title: 'Look it up', parent, state: 'running', last_run: run({ id: 'run_9', session_id: 'ses_2' }) });
+  const call = { kind: 'tool_call', call_id: 'c', name: 'delegate', arguments: '{"task":"Look"}' };
+  await open(snapshot({ messages: [message(), reply('', { parts: [call] })], children: [child] }), event('run', { run: run({ state: 'running' }) }));
+  const branch = screen.getByRole('link', { name: 'Subagent: Look it up' }).parentElement!;
+  expect(branch.textContent).toContain('running');
+  expect(screen.queryByRole('link', { name: /^Look it up/ })).toBeNull();
+  await tell({ ...event('session', { session: { ...child, asks: 1, revision: 7 } }), session_id: 'ses_2', revision: 7 });
+  expect(branch.textContent).toContain('needs you');
 });
 
 test('the limit of the session is raised where it stopped a run', async () => {

@@ -11,11 +11,13 @@ const file = (name) => readFileSync(join(dir, name), 'utf8');
 writeFileSync(join(dir, 'greeting.txt'), 'Good day\n');
 
 const calls = (name, tool, args) => ({ name, pause: '1ms', scenes: [[[{ do: 'call', name: tool, arguments: JSON.stringify(args) }]], [[say('That is all.')]]] });
-const approve = (how) => `tools: {workspace: "${dir}", approve: {"*": ${how}}}`;
+const approve = (how) => `tools: {workspace: "${dir}", subagents: {enabled: true}, approve: {"*": ${how}}}`;
 export const config = approve('ask');
 export const scripts = [
   calls('edits', 'edit_file', { path: 'greeting.txt', old_text: 'day', new_text: 'evening' }),
   calls('writes', 'write_file', { path: 'new.txt', content: 'Something\n' }),
+  calls('boss', 'delegate', { task: 'Write a file', title: 'The file', model: 'up/helper' }),
+  calls('helper', 'write_file', { path: 'helped.txt', content: 'Helped\n' }),
   calls('sleeps', 'run_command', { command: 'echo begun >> begun.txt; sleep 60; echo ended >> begun.txt' }),
 ];
 
@@ -65,6 +67,27 @@ export const scenarios = {
     assert.throws(() => file('new.txt'));
     const { messages } = await on.api('GET', `/sessions/${idOf(page)}/messages`);
     assert.match(JSON.stringify(messages), /not in this folder/);
+  },
+
+  async 'a subagent is a branch of its session, and what it asks is asked of the operator'(on) {
+    const { page } = on;
+    await on.ask('boss', 'Have it written');
+    await button(page, 'Approve').click(); // of the delegation itself
+    const branch = page.getByRole('link', { name: 'Subagent: The file' });
+    await branch.waitFor();
+    await reply(page).locator('.state-needs-you').filter({ hasText: 'needs you' }).waitFor();
+    await accessible(page, 'a session with a subagent');
+    const home = page.url();
+    await branch.click();
+    await state(page, 'write_file', 'asks you');
+    await page.reload();
+    await button(page, 'Approve').click();
+    await complete(page);
+    await page.getByRole('link', { name: /^Part of Have it written/ }).click();
+    await complete(page);
+    assert.equal(page.url(), home);
+    assert.equal(file('helped.txt'), 'Helped\n');
+    await sessions(page).getByRole('link', { name: /The file/ }).waitFor({ state: 'detached' });
   },
 
   'f11: Stop while a tool runs says what is known of it': at({ config: approve('allow'), own: true }, async (on) => {

@@ -1,20 +1,23 @@
 import { useId, useState } from 'preact/hooks';
 import type { Store } from '../store';
-import type { Call as ToolCall, Part, ToolProgress } from '../types';
-import { callState } from '../view';
+import type { Call as ToolCall, Part, Session, ToolProgress } from '../types';
+import { stateWords } from '../list';
+import { callState, rowState } from '../view';
 import { count, nearTime, took } from '../words';
 import { Icon } from './icons';
+import { Link } from './link';
 
 interface Props {
   store: Store;
   part: Part;
   call: ToolCall | undefined;
   result: Part | undefined;
+  sub: Session | undefined; // that the call has begun
   over: boolean;
 }
 
 /** One tool call: what it is about, how it stands, and what came in and out. One that is asked about is open. */
-export function Call({ store, part, call, result, over }: Props) {
+export function Call({ store, part, call, result, sub, over }: Props) {
   const { state, effect } = callState(part, call, result, over);
   const time = call?.ended_at && call.started_at ? took(call.ended_at - call.started_at) : '';
   const answer = result ?? call?.result;
@@ -22,34 +25,50 @@ export function Call({ store, part, call, result, over }: Props) {
   const asks = call?.state === 'asked' && !over;
   const name = part.name || 'tool call';
   return (
-    <details class={`fold call ${asks ? 'asks' : ''}`} open={asks}>
-      <summary>
-        <Icon name={asks ? 'needs-you' : 'tool'} />
-        <code>{name}</code>
-        {!cut && <span class="call-target">{callTarget(part.arguments ?? call?.arguments ?? '')}</span>}
-        <span class={`call-state call-${state.replaceAll(' ', '-')}`}>{state}</span>
-        {effect && <span class="badge">effect</span>}
-        {time && <span class="call-took">{time}</span>}
-      </summary>
+    <div class={`call ${asks ? 'asks' : ''}`}>
+      <details class="fold" open={asks}>
+        <summary>
+          <Icon name={asks ? 'needs-you' : 'tool'} />
+          <code>{name}</code>
+          {!cut && <span class="call-target">{callTarget(part.arguments ?? call?.arguments ?? '')}</span>}
+          <span class={`call-state call-${state.replaceAll(' ', '-')}`}>{state}</span>
+          {effect && <span class="badge">effect</span>}
+          {time && <span class="call-took">{time}</span>}
+        </summary>
+        <dl class="call-body">
+          <dt>Input</dt>
+          <dd>
+            <pre tabIndex={0} role="group" aria-label={`Input of ${name}`}>
+              {part.arguments || 'none'}
+            </pre>
+          </dd>
+          {answer && (
+            <>
+              <dt>Output</dt>
+              <dd>
+                <Output of={answer} name={name} />
+              </dd>
+            </>
+          )}
+        </dl>
+      </details>
       {state === 'running' && call?.progress && <Far of={call.progress} name={name} />}
-      <dl class="call-body">
-        <dt>Input</dt>
-        <dd>
-          <pre tabIndex={0} role="group" aria-label={`Input of ${name}`}>
-            {part.arguments || 'none'}
-          </pre>
-        </dd>
-        {answer && (
-          <>
-            <dt>Output</dt>
-            <dd>
-              <Output of={answer} name={name} />
-            </dd>
-          </>
-        )}
-      </dl>
+      {sub && <Subagent store={store} session={sub} />}
       {asks && <Approval store={store} call={call} />}
-    </details>
+    </div>
+  );
+}
+
+/** The way to the session that the call has begun, and how that stands. */
+function Subagent({ store, session: s }: { store: Store; session: Session }) {
+  const state = rowState(s);
+  return (
+    <p class={`call-far state-${state}`}>
+      <Link store={store} to={`/s/${s.id}`} class="link">
+        Subagent: {s.title}
+      </Link>
+      <span class="row-state">{stateWords(s, state, 0) || 'done'}</span>
+    </p>
   );
 }
 

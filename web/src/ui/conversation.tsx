@@ -42,7 +42,7 @@ export function Conversation({ store, app, id }: { store: Store; app: App; id: s
         {focus && all.length === 0 && <p class="log-note">Nothing has been said yet.</p>}
         {shown.map((t, i) => (
           <TurnView
-            key={t.key} store={store} turn={t} calls={focus!.calls} active={active} schedule={t.last ? session?.schedule : undefined}
+            key={t.key} store={store} turn={t} calls={focus!.calls} subs={focus!.subs} active={active} schedule={t.last ? session?.schedule : undefined}
             model={t.last ? (session?.model ?? '') : ''} version={i === at ? view.version : 0} superseded={t.last ? receipt : 0} now={now}
           />
         ))}
@@ -113,6 +113,11 @@ function Header({ store, session, phase: p, now, heard, limit }: HeaderProps) {
   const givesUp = limit > 0 && (p.kind === 'thinking' || p.kind === 'writing');
   return (
     <Head store={store} title={title}>
+      {session?.parent && (
+        <Link store={store} to={`/s/${session.parent.session_id}`} class="link">
+          Part of {store.app.server.sessions[session.parent.session_id]?.title || 'another session'}
+        </Link>
+      )}
       {session && <span class="head-model">{modelName(session.model)}</span>}
       <span class="head-status">
         {words && (

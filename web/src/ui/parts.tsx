@@ -1,7 +1,7 @@
 import { useLayoutEffect, useRef } from 'preact/hooks';
 import type { MarkdownStream } from '../prose';
 import type { Store } from '../store';
-import type { Call as ToolCall, Part } from '../types';
+import type { Call as ToolCall, Part, Session } from '../types';
 import { Call } from './call';
 import { useProse } from './hooks';
 
@@ -38,11 +38,12 @@ export interface PartsProps {
   parts: Part[];
   calls: ToolCall[]; // of this step
   results: Record<string, Part>;
+  subs?: Session[]; // of this step's calls
   over: boolean; // the run that wrote them has ended
 }
 
 /** A step's parts in their true order. */
-export function Parts({ store, parts, calls, results, over }: PartsProps) {
+export function Parts({ store, parts, calls, results, subs, over }: PartsProps) {
   return (
     <>
       {parts.map((p, i) => {
@@ -58,7 +59,7 @@ export function Parts({ store, parts, calls, results, over }: PartsProps) {
               </p>
             );
           case 'tool_call':
-            return <Call key={i} store={store} part={p} call={calls.find((c) => c.call_id === p.call_id)} result={results[p.call_id ?? '']} over={over} />;
+            return <Call key={i} store={store} part={p} call={calls.find((c) => c.call_id === p.call_id)} result={results[p.call_id ?? '']} sub={subs?.find((s) => s.parent!.call_id === p.call_id)} over={over} />;
           case 'notice':
             return (
               <p key={i} class="aside">

@@ -2,7 +2,7 @@ import { useLayoutEffect, useRef } from 'preact/hooks';
 import { spent } from '../money';
 import { shown } from '../output';
 import type { Store } from '../store';
-import { textOf, type Call, type Message, type Part, type Run, type Schedule, type Spend } from '../types';
+import { textOf, type Call, type Message, type Part, type Run, type Schedule, type Session, type Spend } from '../types';
 import { costOf, runsOf } from '../versions';
 import type { Turn } from '../view';
 import { characters, clockTime, count, fullTime, interruption, modelName, whyNot } from '../words';
@@ -16,6 +16,7 @@ interface Props {
   store: Store;
   turn: Turn;
   calls: Call[];
+  subs: Session[]; // of the session's calls
   active: boolean; // the session has a run that has not ended
   schedule: Schedule | undefined; // of the session, on its last turn
   model: string; // of the session, on its last turn
@@ -31,7 +32,7 @@ export const TurnView = memo<Props>(DrawTurn, (a, b) => {
   return (
     a.active === b.active && a.schedule === b.schedule && a.model === b.model && a.version === b.version && a.superseded === b.superseded && t.key === u.key && t.operator === u.operator &&
     t.run === u.run && t.last === u.last && t.versions === u.versions && alike(t.runs, u.runs) && t.recovery === u.recovery && alike(t.rows, u.rows) && alike(t.live, u.live) &&
-    alike(Object.values(t.results), Object.values(u.results)) && (!t.last || alike(a.calls, b.calls))
+    alike(Object.values(t.results), Object.values(u.results)) && (!t.last || alike(a.calls, b.calls)) && alike(a.subs, b.subs)
   );
 });
 
@@ -58,7 +59,7 @@ export const currentText = (turn: Turn): string => joined([...turn.rows.map((m) 
 
 const joined = (steps: Part[][]): string => steps.map(textOf).filter(Boolean).join('\n\n');
 
-function Reply({ store, turn, calls, active, schedule, model, now }: Props) {
+function Reply({ store, turn, calls, subs, active, schedule, model, now }: Props) {
   const { operator, rows, live, run } = turn;
   const over = !turn.last || !active;
   const end = rows.at(-1);
@@ -77,7 +78,7 @@ function Reply({ store, turn, calls, active, schedule, model, now }: Props) {
     <article class="message reply" aria-label={`Reply${end ? `, ${clockTime(end.created_at, now)}` : ''}`} tabIndex={-1}>
       <Byline end={end} now={now} />
       {steps.map((s) => (
-        <Parts key={s.key} store={store} parts={s.parts} results={turn.results} calls={calls.filter((c) => c.run_id === s.run && c.step === s.step)} over={over} />
+        <Parts key={s.key} store={store} parts={s.parts} results={turn.results} calls={calls.filter((c) => c.run_id === s.run && c.step === s.step)} subs={subs.filter((c) => c.parent!.run_id === s.run && c.parent!.step === s.step)} over={over} />
       ))}
       {over && empty && <p class="aside">The reply is empty.</p>}
       {over && <Divider cut={cut} run={turn.last ? run : null} end={end} parts={steps.flatMap((s) => s.parts)} now={now} />}
