@@ -71,3 +71,27 @@ func TestKilledSubagent(t *testing.T) {
 		}
 	}
 }
+
+// What a subagent's tools ask is asked where its parent's run is followed: without a terminal it is
+// denied at once, and --approve allows it.
+func TestRunOfASubagentThatAsks(t *testing.T) {
+	up := newUpstream(t, calls("boss", "delegate", `{"task":"Change the greeting.","model":"responses/worker"}`), calls("worker", "edit_file", edit))
+	dir := workspace(t)
+	s := serve(t, up.config("boss", fmt.Sprintf("tools: {workspace: %q, subagents: {enabled: true}}", dir)))
+	for _, c := range []struct {
+		args []string
+		says string
+		has  string
+	}{
+		{nil, "denied  edit_file  nobody can be asked", "Good day\n"},
+		{[]string{"--approve", "edit_file"}, "tool  delegate  ended", "Good evening\n"},
+	} {
+		code, out, stderr := reprise(t, s.home, append([]string{"run", "--model", "responses/boss", "please"}, c.args...)...)
+		if code != 0 || out != "Done.\n" || !strings.Contains(stderr, c.says) {
+			t.Errorf("%v: exit %d, %q, %s", c.args, code, out, stderr)
+		}
+		if b, err := os.ReadFile(filepath.Join(dir, "greeting.txt")); err != nil || string(b) != c.has {
+			t.Errorf("%v: the file has %q, %v", c.args, b, err)
+		}
+	}
+}

@@ -518,3 +518,15 @@ func TestCrashBesideASubagent(t *testing.T) {
 		t.Errorf("results %+v", parts)
 	}
 }
+
+// A model that nobody serves begins nothing.
+func TestDelegateToNobody(t *testing.T) {
+	w := newTree(t, [][]llmtest.Step{delegates("nobody/knows"), say("done")})
+	w.start()
+	if run := w.ask("hi"); run.State != session.Succeeded || len(w.children()) != 0 {
+		t.Errorf("%s: %s; %d subagents", run.State, run.Reason, len(w.children()))
+	}
+	if r := w.messages(false)[2].Parts[0]; !r.IsError || !strings.Contains(r.Content[0].Text, `no provider serves "nobody/knows"`) {
+		t.Errorf("the result is %+v", r)
+	}
+}

@@ -15,20 +15,20 @@ import (
 	"github.com/reprise-run/reprise/session"
 )
 
-// asker answers about the tool calls of a run: as the flag says, or as a person at the terminal
-// does, one call after the other. Where there is no terminal, nobody can be asked.
+// asker answers about the tool calls of a run and of its subagents: as the flag says, or as a person
+// at the terminal does, one call after the other. Where there is no terminal, nobody can be asked.
 type asker struct {
-	session session.ID
-	client  *client.Client
-	flag    []string // names or patterns of tools, all, or none; empty: whoever is there is asked
-	stderr  io.Writer
-	heard   chan session.ToolCall // of every change; nil: there is no terminal
+	client *client.Client
+	flag   []string // names or patterns of tools, all, or none; empty: whoever is there is asked
+	stderr io.Writer
+	heard  chan session.ToolCall // of every change; nil: there is no terminal
+	asking map[session.ID]bool   // subagents that had asked when they were last heard of
 }
 
 // newAsker begins to read answers where stdin and stderr are a terminal, until ctx is done. Its
 // reader ends with stdin: nothing else ends a read of a terminal.
-func (p *program) newAsker(ctx context.Context, c *client.Client, id session.ID, flag []string) *asker {
-	a := &asker{session: id, client: c, flag: flag, stderr: p.stderr}
+func (p *program) newAsker(ctx context.Context, c *client.Client, flag []string) *asker {
+	a := &asker{client: c, flag: flag, stderr: p.stderr, asking: map[session.ID]bool{}}
 	if !isTerminal(p.stdin) || !isTerminal(p.stderr) {
 		return a
 	}
@@ -72,6 +72,21 @@ func (a *asker) change(ctx context.Context, c *session.ToolCall) {
 	}
 }
 
+// subagent takes in what a subagent's session has become.
+func (a *asker) subagent(ctx context.Context, s *session.Session) {
+	if s.Asks == 0 && !a.asking[s.ID] {
+		return
+	}
+	a.asking[s.ID] = s.Asks > 0
+	calls, err := a.client.ToolCalls(ctx, s.ID, s.LastRun.ID)
+	if err != nil {
+		fmt.Fprintf(a.stderr, "what the subagent %s asks is not known: %v\n", s.ID, err)
+	}
+	for i := range calls {
+		a.change(ctx, &calls[i])
+	}
+}
+
 // allows reports whether the flag allows a tool; its patterns are good ones.
 func (a *asker) allows(tool string) bool {
 	return slices.ContainsFunc(a.flag, func(pattern string) bool {
@@ -84,9 +99,9 @@ func (a *asker) allows(tool string) bool {
 func (a *asker) answer(ctx context.Context, c *session.ToolCall, approve bool, reason string) {
 	var err error
 	if approve {
-		_, err = a.client.ApproveCall(ctx, a.session, c.CallID)
+		_, err = a.client.ApproveCall(ctx, c.SessionID, c.CallID)
 	} else {
-		_, err = a.client.DenyCall(ctx, a.session, c.CallID, reason)
+		_, err = a.client.DenyCall(ctx, c.SessionID, c.CallID, reason)
 	}
 	var refusal *client.Error
 	if errors.As(err, &refusal) && refusal.Status == http.StatusConflict || ctx.Err() != nil {

@@ -72,11 +72,11 @@ func TestTalk(t *testing.T) {
 	defer s.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	stderr := &output{}
-	a := &asker{session: "ses_1", client: &client.Client{Base: s.URL}, stderr: stderr, heard: make(chan session.ToolCall)}
+	a := &asker{client: &client.Client{Base: s.URL}, stderr: stderr, heard: make(chan session.ToolCall)}
 	lines, ended := make(chan string), make(chan struct{})
 	go func() { defer close(ended); a.talk(ctx, lines) }()
 	change := func(id string, state session.CallState) {
-		a.change(ctx, &session.ToolCall{CallID: id, Name: "tool_" + id, Arguments: `{"command":"rm -r \u001b[2K` + "\u202e" + `","n":1}`, State: state})
+		a.change(ctx, &session.ToolCall{SessionID: "ses_1", CallID: id, Name: "tool_" + id, Arguments: `{"command":"rm -r \u001b[2K` + "\u202e" + `","n":1}`, State: state})
 	}
 	lines <- "y" // it answers no question
 	for _, id := range []string{"1", "2", "3", "4", "5"} {

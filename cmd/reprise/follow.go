@@ -26,6 +26,7 @@ type follower struct {
 	wait           bool // through the second tier
 	post           func() (session.Receipt, error)
 	calls          func(*session.ToolCall) // told where a tool call stands
+	below          func(*session.Session)  // told what the session of a subagent has become
 
 	lost     time.Time         // when the connection was; zero: it is there
 	receipt  session.Receipt   // zero: nothing was posted yet; of the newest run
@@ -60,6 +61,9 @@ func (f *follower) frame(frame session.Frame) error {
 		return nil
 	}
 	if e.SessionID != f.session {
+		if s := e.Session; s != nil && s.Parent != nil && s.Parent.Root == f.session {
+			f.below(s)
+		}
 		return nil
 	}
 	if f.json && e.Type != session.EventProgress {

@@ -146,8 +146,9 @@ func (p *program) answer(ctx context.Context, a asked) (err error) {
 	stop := func() { end(nil) }
 	defer stop()
 	q := &question{conn: conn, session: id, prompt: a.prompt, to: a.to, wait: wait, posted: make(chan session.Receipt, 1)}
-	ask := p.newAsker(work, conn.Client, id, a.approve)
-	f := &follower{session: id, calls: func(c *session.ToolCall) { ask.change(work, c) }, stdout: p.stdout, stderr: p.stderr, json: a.json, wait: wait,
+	ask := p.newAsker(work, conn.Client, a.approve)
+	f := &follower{session: id, calls: func(c *session.ToolCall) { ask.change(work, c) },
+		below: func(s *session.Session) { ask.subagent(work, s) }, stdout: p.stdout, stderr: p.stderr, json: a.json, wait: wait,
 		post: func() (session.Receipt, error) { return q.post(work) }}
 	conn.Reconnecting = func(err error) {
 		if f.disconnected(err, time.Now()) {
