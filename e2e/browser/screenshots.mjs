@@ -40,16 +40,24 @@ const scripts = [
   { name: 'beta-large', pause: '1ms', scenes: [[[{ do: 'say', text: some }, { do: 'failed', fault: { kind: 'upstream_stream_error' } }]]] },
   { name: 'gamma-large', scenes: [[[{ do: 'status', fault: { kind: 'overloaded' } }]]] },
   { name: 'delta-large', scenes: [[[{ do: 'status', fault: { kind: 'rate_limited', wait: '50m', hint: 'seconds' } }]]] },
+  { name: 'epsilon-large', pause: '1ms', scenes: [[[{ do: 'say', text: 'The list starts a minute too late. I would change one line.' },
+    { do: 'call', name: 'edit_file', arguments: JSON.stringify({ path: 'schedule.txt', old_text: 'start 08:01', new_text: 'start 08:00' }) }]],
+    [[{ do: 'say', text: 'The list starts on the hour now. Shall it be sent to the team?' },
+      { do: 'call', name: 'run_command', arguments: JSON.stringify({ command: 'mail -s "New schedule" team@example.com < schedule.txt' }) }]]] },
   { name: 'alpha-mini', pause: '1ms', scenes: [[[{ do: 'say', text: 'Done.' }]]] },
 ];
 writeFileSync(join(home, 'scripts.yaml'), JSON.stringify(scripts));
+
+const work = join(home, 'work');
+mkdirSync(work);
+writeFileSync(join(work, 'schedule.txt'), 'list\nstart 08:01\nend 17:00\n');
 
 const bar = (page, text) => page.getByText(text).last().waitFor();
 
 const binary = join(home, 'reprise');
 execFileSync('go', ['build', '-o', binary, './cmd/reprise'], { cwd: root, stdio: 'inherit' });
 const server = spawn(binary, ['serve', '--listen', '127.0.0.1:0', '--set', `rehearsal.scripts=${join(home, 'scripts.yaml')}`,
-  '--set', 'recovery.tier1.base=10ms', '--set', 'recovery.tier2.base=60s'], {
+  '--set', `tools.workspace=${work}`, '--set', 'recovery.tier1.base=10ms', '--set', 'recovery.tier2.base=60s'], {
   env: { HOME: home, PATH: process.env.PATH },
   stdio: ['ignore', 'pipe', 'inherit'],
 });
@@ -77,6 +85,12 @@ try {
   await ask(page, base, 'rehearsal/alpha-large', 'Explain how retries are decided');
   await until(page, 'stays where it is');
   await picture('streaming');
+  await ask(page, base, 'rehearsal/epsilon-large', 'Why does the list start late?');
+  await page.getByRole('button', { name: 'Approve' }).click();
+  await reply(page).locator('.asks').filter({ hasText: 'run_command' }).waitFor();
+  await reply(page).locator('summary').first().click();
+  await page.getByRole('button', { name: 'Approve' }).scrollIntoViewIfNeeded();
+  await picture('asks');
   await ask(page, base, 'rehearsal/delta-large', 'Import the customers');
   await bar(page, /Retry after/);
   await picture('scheduled');

@@ -138,7 +138,7 @@ const mark = (line: string): string | undefined => (/^(\+\+\+|---) /.test(line) 
 
 // The signs stay: colour alone says nothing.
 const lines = (diff: string) =>
-  diff.split('\n').map((line, i) => (
+  diff.replace(/\n$/, '').split('\n').map((line, i) => (
     <span key={i} class={mark(line)}>
       {line}
       {'\n'}
