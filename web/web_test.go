@@ -28,8 +28,8 @@ func get(t *testing.T, method, path, etag string) *httptest.ResponseRecorder {
 func TestFiles(t *testing.T) {
 	for _, c := range []struct{ path, kind, holds string }{
 		{"/", "text/html; charset=utf-8", `<script type="module" src="/app.js">`},
-		{"/app.js", "text/javascript; charset=utf-8", "/api/v1/events"},
-		{"/chunk.js", "text/javascript; charset=utf-8", "createElement"},
+		{"/app.js", "text/javascript; charset=utf-8", "root"},
+		{"/chunk.js", "text/javascript; charset=utf-8", "/api/v1/events"},
 		{"/late.js", "text/javascript; charset=utf-8", "Attempts"},
 		{"/prose.js", "text/javascript; charset=utf-8", "blockquote"},
 		{"/app.css", "text/css; charset=utf-8", "color-scheme"},
