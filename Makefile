@@ -32,8 +32,8 @@ unit:
 explore:
 	GOGC=1600 go -C internal/explore test -count=1 -timeout 20m -run 'TestExplore|TestMutants' -deviations 2 -mutants
 
-conformance:
-	go -C conformance test -timeout 5m ./...
+conformance: setup conformance/node/node_modules/.package-lock.json
+	go -C conformance test -timeout 10m ./...
 
 # dist is committed: it must be what its sources give.
 page: web/node_modules/.package-lock.json

@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -31,7 +32,8 @@ func stage() (*rehearsal.Server, *httptest.Server) {
 	return upstream, httptest.NewServer(upstream)
 }
 
-// prompts streams one prompt to a model with each SDK, as it comes, over the given transport.
+// prompts streams one prompt to a model with each SDK, as it comes, over the given transport. It
+// returns the text, and the names and arguments of the calls that a program would run.
 var prompts = map[string]func(ctx context.Context, c *http.Client, base, model string) (string, error){
 	"openai chat": func(ctx context.Context, c *http.Client, base, model string) (string, error) {
 		client := openai.NewClient(option.WithBaseURL(base+"/v1/"), option.WithAPIKey("key"), option.WithHTTPClient(c))
@@ -41,6 +43,9 @@ var prompts = map[string]func(ctx context.Context, c *http.Client, base, model s
 		for stream.Next() {
 			for _, c := range stream.Current().Choices {
 				text.WriteString(c.Delta.Content)
+				for _, call := range c.Delta.ToolCalls {
+					text.WriteString(call.Function.Name + call.Function.Arguments)
+				}
 			}
 		}
 		return text.String(), stream.Err()
@@ -51,8 +56,13 @@ var prompts = map[string]func(ctx context.Context, c *http.Client, base, model s
 			Input: responses.ResponseNewParamsInputUnion{OfString: openai.String("Hello?")}})
 		var text strings.Builder
 		for stream.Next() {
-			if e := stream.Current(); e.Type == "response.output_text.delta" {
+			switch e := stream.Current(); {
+			case e.Type == "response.output_text.delta":
 				text.WriteString(e.Delta)
+			case e.Type == "response.output_item.done" && e.Item.Type == "function_call":
+				text.WriteString(e.Item.Name + e.Item.Arguments.OfString)
+			case e.Type == "response.failed":
+				return text.String(), errors.New(e.Response.Error.Message)
 			}
 		}
 		return text.String(), stream.Err()
@@ -63,7 +73,8 @@ var prompts = map[string]func(ctx context.Context, c *http.Client, base, model s
 			Messages: []anthropic.MessageParam{anthropic.NewUserMessage(anthropic.NewTextBlock("Hello?"))}})
 		var text strings.Builder
 		for stream.Next() {
-			text.WriteString(stream.Current().Delta.Text)
+			e := stream.Current()
+			text.WriteString(e.ContentBlock.Name + e.Delta.Text + e.Delta.PartialJSON)
 		}
 		return text.String(), stream.Err()
 	},
@@ -78,7 +89,23 @@ var prompts = map[string]func(ctx context.Context, c *http.Client, base, model s
 			if err != nil {
 				return text.String(), err
 			}
-			text.WriteString(r.Text())
+			for _, c := range r.Candidates {
+				if c.Content == nil {
+					continue
+				}
+				for _, part := range c.Content.Parts {
+					if !part.Thought {
+						text.WriteString(part.Text)
+					}
+					if call := part.FunctionCall; call != nil {
+						arguments, err := json.Marshal(call.Args)
+						if err != nil {
+							return text.String(), err
+						}
+						text.WriteString(call.Name + string(arguments))
+					}
+				}
+			}
 		}
 		return text.String(), nil
 	},
