@@ -1,6 +1,7 @@
 package session
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"iter"
@@ -142,9 +143,15 @@ func (h *hub) record(r Record) error {
 	return nil
 }
 
+// ofSessions is how an EventSession begins: the most frequent one, and a large one.
+var ofSessions = fmt.Appendf(nil, `{"type":%q,`, EventSession)
+
 // lifecycle notes which outputs are over: those of ended runs, and of committed steps. It
 // reports whether the event changes the list of sessions, which everybody sees.
 func (h *hub) lifecycle(data []byte) (forAll bool, err error) {
+	if bytes.HasPrefix(data, ofSessions) {
+		return true, nil
+	}
 	var e struct {
 		Type      EventType
 		SessionID ID `json:"session_id"`
