@@ -40,8 +40,11 @@ func newLab(t *testing.T) *lab {
 	}
 	l.admin = sql.OpenDB(l.database)
 	l.admin.SetMaxOpenConns(1)
-	if _, err := l.admin.Exec("PRAGMA foreign_keys = 1"); err != nil {
-		t.Fatal(err)
+	// Small pages: a transaction keeps a copy of each that it changes.
+	for _, setting := range []string{"foreign_keys = 1", "page_size = 1024", "temp_store = MEMORY"} {
+		if _, err := l.admin.Exec("PRAGMA " + setting); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if l.store, err = store.Open(context.Background(), sql.OpenDB(l.database), sql.OpenDB(l.database), inMemory); err != nil {
 		t.Fatal(err)
