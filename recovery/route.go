@@ -104,10 +104,14 @@ type Candidate struct {
 }
 
 func (c Candidate) String() string {
-	if c.Key != "" {
-		return c.Provider + "/" + c.Model + " with " + c.Key
+	name := c.Provider
+	if c.Model != "" {
+		name += "/" + c.Model
 	}
-	return c.Provider + "/" + c.Model
+	if c.Key != "" {
+		name += " with " + c.Key
+	}
+	return name
 }
 
 // Outcome is what became of a candidate: the class of its failure, or why it was not asked.

@@ -80,3 +80,9 @@ func (c credentials) update(ctx context.Context, f func(tx Tx) error) error {
 	}
 	return err
 }
+
+// cooling lists what cools off at a time.
+func cooling(tx ReadTx, now time.Time) ([]recovery.CoolOff, error) {
+	list, err := tx.CoolOffs()
+	return slices.DeleteFunc(list, func(c recovery.CoolOff) bool { return !c.Until.After(now) }), err
+}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
@@ -337,7 +336,7 @@ func (m *Manager) system(tx ReadTx) (System, error) {
 	if err != nil {
 		return System{}, err
 	}
-	offs, err := tx.CoolOffs()
+	offs, err := cooling(tx, now)
 	if err != nil {
 		return System{}, err
 	}
@@ -345,7 +344,7 @@ func (m *Manager) system(tx ReadTx) (System, error) {
 	return System{
 		Version: m.cfg.Version, Rehearsal: m.cfg.Rehearsal, ConcurrentRuns: m.cfg.ConcurrentRuns,
 		Running: running, Queued: queued, Now: At(now), Spend: spend,
-		CoolOffs: slices.DeleteFunc(offs, func(c recovery.CoolOff) bool { return !c.Until.After(now) }),
+		CoolOffs: offs,
 	}, err
 }
 

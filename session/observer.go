@@ -137,15 +137,11 @@ func (m *Manager) Standing(ctx context.Context) (s Standing, err error) {
 		if s.Running, s.Queued, err = tx.CountRuns(); err != nil {
 			return err
 		}
-		offs, err := tx.CoolOffs()
+		offs, err := cooling(tx, time.Now())
 		if err != nil {
 			return err
 		}
-		for i := range offs {
-			if offs[i].Until.After(time.Now()) {
-				s.CoolingOff++
-			}
-		}
+		s.CoolingOff = len(offs)
 		list, err := tx.Schedules(ScheduleStates...)
 		s.Schedules = map[ScheduleState]int{}
 		for i := range list {

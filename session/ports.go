@@ -89,6 +89,12 @@ type ReadTx interface {
 
 	// CoolOffs lists what cools off, and what was not tried since it did.
 	CoolOffs() ([]recovery.CoolOff, error)
+	// Fences lists the fences that stand at a time, the newest first. FenceOf reads the one with the
+	// client, session, dialect and hash of f. FencedUntil is when the last of a client's ends; 0: it
+	// has none.
+	Fences(now Time) ([]Fence, error)
+	FenceOf(f Fence, now Time) (Fence, error)
+	FencedUntil(client string) (Time, error)
 
 	Attempts(run RunID) ([]Attempt, error)
 	Attempt(id AttemptID) (Attempt, error)
@@ -183,6 +189,17 @@ type Tx interface {
 	ProbeCoolOff(c recovery.CoolOff, until Time) (generation int64, err error)
 	SettleCoolOff(c recovery.CoolOff, answered bool) error
 
+	// DeleteCoolOff forgets the lanes that a person calls so; ErrLost where there is none.
+	DeleteCoolOff(c recovery.Candidate) error
+
+	// PutFence stores a fence, in place of one of the same request, and deletes those that have
+	// ended when it begins, and of its client's all but the newest.
+	PutFence(f Fence, keep int) error
+	// HitFence counts a repetition that a fence has refused; DeleteFence takes one down. ErrLost
+	// where it is not there.
+	HitFence(id FenceID) error
+	DeleteFence(id FenceID) error
+
 	// InsertHookMark stores that a hook is about to be told of something; ErrLost where it was
 	// stored already.
 	InsertHookMark(h HookMark) error
@@ -202,8 +219,8 @@ type Tx interface {
 	PutIdempotent(i Idempotent) error
 	InsertAudit(a Audit) error
 	PutMeta(key, value string) error
-	// Prune deletes what has expired: idempotency answers older than before, and cool-offs that
-	// ended before it.
+	// Prune deletes what has expired: idempotency answers older than before, and cool-offs
+	// and fences that ended before it.
 	Prune(before Time) error
 }
 

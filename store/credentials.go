@@ -65,6 +65,14 @@ func (t *tx) ProbeCoolOff(c recovery.CoolOff, until session.Time) (int64, error)
 WHERE key_hash = $1 AND model = $2 AND generation = $3`, c.Lane.Key, c.Lane.Model, c.Generation, until, next)
 }
 
+func (t *tx) DeleteCoolOff(c recovery.Candidate) error {
+	model := c.Model
+	if model != "" {
+		model = c.Provider + "/" + model
+	}
+	return t.change(`DELETE FROM credential_state WHERE provider = $1 AND model = $2 AND label = $3`, c.Provider, model, c.Key)
+}
+
 func (t *tx) SettleCoolOff(c recovery.CoolOff, answered bool) error {
 	if answered {
 		return t.change(`DELETE FROM credential_state WHERE key_hash = $1 AND model = $2 AND generation = $3`,

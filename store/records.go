@@ -79,9 +79,11 @@ ON CONFLICT (key) DO UPDATE SET value = excluded.value`, key, value)
 }
 
 func (t *tx) Prune(before session.Time) error {
-	if _, err := t.exec(`DELETE FROM credential_state WHERE until < $1`, before); err != nil {
-		return err
+	for _, expired := range []string{`DELETE FROM credential_state WHERE until < $1`, `DELETE FROM fences WHERE expires_at < $1`,
+		`DELETE FROM idempotency WHERE at < $1`} {
+		if _, err := t.exec(expired, before); err != nil {
+			return err
+		}
 	}
-	_, err := t.exec(`DELETE FROM idempotency WHERE at < $1`, before)
-	return err
+	return nil
 }

@@ -165,7 +165,7 @@ func TestCancelVerb(t *testing.T) {
 
 // Every verb that asks a server says so where there is none, and what it does not find.
 func TestNoServer(t *testing.T) {
-	verbs := [][]string{{"sessions"}, {"waiting"}, {"audit", "ses_x"}, {"show", "ses_x"}, {"send", "ses_x", "Hello"}, {"regenerate", "ses_x"}, {"resume", "ses_x"},
+	verbs := [][]string{{"sessions"}, {"waiting"}, {"fences"}, {"cool-offs"}, {"audit", "ses_x"}, {"show", "ses_x"}, {"send", "ses_x", "Hello"}, {"regenerate", "ses_x"}, {"resume", "ses_x"},
 		{"cancel", "ses_x"}, {"retry", "now", "ses_x"}, {"retry", "cancel", "ses_x"}, {"retry", "snooze", "ses_x", "--for", "1m"},
 		{"retry", "schedule", "ses_x"}, {"watch", "ses_x"}}
 	h := newHome(t)
@@ -174,7 +174,7 @@ func TestNoServer(t *testing.T) {
 	}
 	stop := h.serve()
 	defer func() { stop().want(t, exitDone) }()
-	for _, args := range verbs[2:] {
+	for _, args := range verbs[4:] {
 		h.run(args...).says(t, exitUsage, "reprise: ses_x: .*\n")
 	}
 }

@@ -49,9 +49,9 @@ var table = map[string]string{
 
 	"web":                "",
 	"internal/arch":      "",
-	"internal/gateway":   "failure llm/replay recovery transport wire",
-	"internal/httpapi":   "failure llm llm/replay session wire/sse",
-	"internal/client":    "internal/httpapi llm session wire/sse",
+	"internal/gateway":   "failure llm/replay recovery session transport wire",
+	"internal/httpapi":   "failure llm llm/replay recovery session wire/sse",
+	"internal/client":    "internal/httpapi llm recovery session wire/sse",
 	"internal/telemetry": "agent internal/hooks llm llm/replay recovery session",
 	"internal/hooks":     "session",
 	"internal/server": "agent agent/mcptool agent/workspace catalogue eventlog failure internal/client internal/gateway internal/hooks internal/httpapi internal/telemetry llm llm/replay provider provider/rehearsal " +

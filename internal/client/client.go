@@ -21,6 +21,7 @@ import (
 
 	"github.com/reprise-run/reprise/internal/httpapi"
 	"github.com/reprise-run/reprise/llm"
+	"github.com/reprise-run/reprise/recovery"
 	"github.com/reprise-run/reprise/session"
 )
 
@@ -385,6 +386,34 @@ func (c *Client) Audit(ctx context.Context, id session.ID, limit int) ([]session
 	var list httpapi.AuditList
 	err := c.do(ctx, "GET", "/api/v1/audit", query, "", nil, &list)
 	return list.Audit, err
+}
+
+// Fences lists the gateway's requests that broke and are not repeated by themselves.
+func (c *Client) Fences(ctx context.Context) (list httpapi.FenceList, err error) {
+	err = c.do(ctx, "GET", "/api/v1/fences", nil, "", nil, &list)
+	return list, err
+}
+
+// LiftFence lets a request be asked again that broke.
+func (c *Client) LiftFence(ctx context.Context, id session.FenceID) error {
+	return c.do(ctx, "DELETE", "/api/v1/fences"+at(id), nil, "", nil, nil)
+}
+
+// CoolOffs lists the keys and models that are left alone at present.
+func (c *Client) CoolOffs(ctx context.Context) (list httpapi.CoolOffList, err error) {
+	err = c.do(ctx, "GET", "/api/v1/cool-offs", nil, "", nil, &list)
+	return list, err
+}
+
+// LiftCoolOff lets a key or model be asked again before its time, named as in the list.
+func (c *Client) LiftCoolOff(ctx context.Context, of recovery.Candidate) error {
+	query := url.Values{"provider": {of.Provider}}
+	for name, v := range map[string]string{"model": of.Model, "key": of.Key} {
+		if v != "" {
+			query.Set(name, v)
+		}
+	}
+	return c.do(ctx, "DELETE", "/api/v1/cool-offs", query, "", nil, nil)
 }
 
 // System reads what the server does, and its clock.

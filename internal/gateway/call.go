@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -65,14 +66,14 @@ func (h *Handler) call(w http.ResponseWriter, r *http.Request) {
 func (h *Handler) open(w http.ResponseWriter, r *http.Request, c *Call) (*transport.Exchange, error) {
 	var err error
 	if c.Client, err = h.o.Admit(r); err != nil {
-		return nil, &refusal{http.StatusUnauthorized, "invalid_api_key", err.Error()}
+		return nil, &refusal{status: http.StatusUnauthorized, code: "invalid_api_key", message: err.Error()}
 	}
 	if c.Body, err = body(w, r); err != nil {
 		return nil, err
 	}
 	req, err := c.Target.Request(c.Body)
 	if err != nil {
-		return nil, &refusal{http.StatusBadRequest, "invalid_request", "The body is not a JSON object: " + err.Error() + "."}
+		return nil, &refusal{status: http.StatusBadRequest, code: "invalid_request", message: "The body is not a JSON object: " + err.Error() + "."}
 	}
 	c.Model = req.Model
 	dialect := c.Target.Dialect.Dialect()
@@ -108,7 +109,7 @@ func (h *Handler) open(w http.ResponseWriter, r *http.Request, c *Call) (*transp
 // ask does what the client asks for by header.
 func ask(x *transport.Exchange, h http.Header) error {
 	bad := func(name string, want string) error {
-		return &refusal{http.StatusBadRequest, "invalid_request", fmt.Sprintf("%s is %q: want %s.", name, h.Get(name), want)}
+		return &refusal{status: http.StatusBadRequest, code: "invalid_request", message: fmt.Sprintf("%s is %q: want %s.", name, h.Get(name), want)}
 	}
 	if v := h.Get(HeaderHold); v != "" {
 		hold, err := replay.ParseHold(v)
@@ -169,9 +170,9 @@ func body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	w.Header().Set("Connection", "close") // what is left of the body is not read
 	var large *http.MaxBytesError
 	if errors.As(err, &large) {
-		return nil, &refusal{http.StatusRequestEntityTooLarge, "request_too_large", fmt.Sprintf("The body is larger than %d bytes.", large.Limit)}
+		return nil, &refusal{status: http.StatusRequestEntityTooLarge, code: "request_too_large", message: fmt.Sprintf("The body is larger than %d bytes.", large.Limit)}
 	}
-	return nil, &refusal{http.StatusBadRequest, "invalid_request", "The body cannot be read."}
+	return nil, &refusal{status: http.StatusBadRequest, code: "invalid_request", message: "The body cannot be read."}
 }
 
 // fenced refuses a call that a fence stands in the way of.
@@ -180,8 +181,12 @@ func (h *Handler) fenced(ctx context.Context, c *Call) error {
 	if err != nil || f == nil {
 		return err
 	}
-	return &refusal{http.StatusBadRequest, "replay_refused", fmt.Sprintf("This request was answered in part before it broke (%s), and asking again would say it twice. "+
-		"It may be asked again after %s, or at once when fence %s is lifted.", f.Call, f.Until.UTC().Format(time.RFC3339), f.ID)}
+	until := f.Until.UTC().Format(time.RFC3339)
+	return &refusal{status: http.StatusBadRequest, code: "replay_refused", header: http.Header{transport.HeaderRetryAt: {until}},
+		message: fmt.Sprintf("This request was sent before, and its answer broke (call %s, %s, at %s) after a part of it had come, or may have had an effect. "+
+			"It is not repeated by itself, because that would say or do it twice. A request that carries the part on is another one, and passes. "+
+			"To ask for the same again, send the header %s: %s, lift the fence (reprise fences --lift %s), or wait until %s.",
+			f.Call, f.Reason, f.At.UTC().Format(time.RFC3339), HeaderInsist, f.Call, f.ID, until)}
 }
 
 // refusal is a no of the gateway's own.
@@ -189,6 +194,7 @@ type refusal struct {
 	status  int
 	code    string
 	message string
+	header  http.Header // in canonical form; may be nil
 }
 
 func (r *refusal) Error() string { return r.message }
@@ -200,16 +206,17 @@ func (h *Handler) refuse(w http.ResponseWriter, c *Call, err error) {
 	switch {
 	case errors.As(err, &no):
 	case errors.As(err, &f) && f.Class == failure.ModelNotFound:
-		no = &refusal{http.StatusNotFound, "model_not_found", f.Message}
+		no = &refusal{status: http.StatusNotFound, code: "model_not_found", message: f.Message}
 	case errors.As(err, &f):
-		no = &refusal{http.StatusBadRequest, f.Class.String(), f.Message}
+		no = &refusal{status: http.StatusBadRequest, code: f.Class.String(), message: f.Message}
 	default:
 		h.o.Log.Error("gateway", "call", c.ID, "error", err)
-		no = &refusal{http.StatusInternalServerError, "internal", "The gateway has failed; its log says why."}
+		no = &refusal{status: http.StatusInternalServerError, code: "internal", message: "The gateway has failed; its log says why."}
 	}
 	h.o.Log.Info("gateway refused", "call", c.ID, "client", c.Client, "model", c.Model, "status", no.status, "code", no.code)
 	w.Header().Set("X-Should-Retry", "false")
 	w.Header().Set(transport.HeaderID, c.ID)
+	maps.Copy(w.Header(), no.header)
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(no.status)
 	// The client may be gone; there is nobody else to tell.

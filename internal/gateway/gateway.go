@@ -10,8 +10,8 @@
 // It refuses to know sessions, to keep prompts or answers, and to decide what may be repeated:
 // that is recovery's and llm/replay's.
 //
-// A client may say in header fields how one request is to be treated: HeaderHold, HeaderAttempts
-// and HeaderFallback.
+// A client may say in header fields how one request is to be treated: HeaderHold, HeaderAttempts,
+// HeaderFallback and HeaderInsist.
 package gateway
 
 import (
@@ -76,7 +76,7 @@ type Call struct {
 // Fences remember for a while what broke after something of it was shown. They are safe for
 // concurrent use.
 type Fences interface {
-	// Stands returns the fence in the call's way; nil: there is none.
+	// Stands returns the fence in the call's way; nil: there is none, or the client insists.
 	Stands(ctx context.Context, c *Call) (*Fence, error)
 	// Raise puts one up. It is stored when Raise returns, which is before the client knows.
 	Raise(ctx context.Context, c *Call, s *recovery.Stopped) error
@@ -84,9 +84,10 @@ type Fences interface {
 
 // Fence is what stands in the way of a repetition.
 type Fence struct {
-	ID    string
-	Call  string // the call that broke
-	Until time.Time
+	ID        string
+	Call      string // the call that broke
+	Reason    string // the class of its failure
+	At, Until time.Time
 }
 
 // Journal is told of every exchange, for accounts and explanations. It is safe for concurrent

@@ -158,6 +158,12 @@ func (w *world) post(dialect, model string, stream bool, header ...string) (*htt
 	if strings.Contains(body, "%q") {
 		body = fmt.Sprintf(body, model, stream)
 	}
+	return w.send(path, body, header...)
+}
+
+// send sends the gateway a body and returns what a client sees.
+func (w *world) send(path, body string, header ...string) (*http.Response, string, error) {
+	w.t.Helper()
 	r, err := http.NewRequestWithContext(w.t.Context(), http.MethodPost, "http://gateway.test"+path, strings.NewReader(body))
 	if err != nil {
 		w.t.Fatal(err)
@@ -168,7 +174,7 @@ func (w *world) post(dialect, model string, stream bool, header ...string) (*htt
 	}
 	resp, err := w.client.Do(r)
 	if err != nil {
-		w.t.Fatalf("%s %s: %v", dialect, model, err)
+		w.t.Fatalf("%s: %v", path, err)
 	}
 	defer resp.Body.Close()
 	got, err := io.ReadAll(resp.Body)

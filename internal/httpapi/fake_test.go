@@ -12,10 +12,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/reprise-run/reprise/failure"
 	"github.com/reprise-run/reprise/internal/client"
 	"github.com/reprise-run/reprise/internal/httpapi"
 	"github.com/reprise-run/reprise/llm"
 	"github.com/reprise-run/reprise/llm/replay"
+	"github.com/reprise-run/reprise/recovery"
 	"github.com/reprise-run/reprise/session"
 )
 
@@ -235,6 +237,27 @@ func (f *fake) Check(ctx context.Context, provider string) (httpapi.Check, error
 	return f.check, f.call("check", provider)
 }
 
+// fakeBarriers are the fake's fences and cool-offs.
+type fakeBarriers struct{ *fake }
+
+var (
+	aFence   = session.Fence{ID: "fen_1", Client: "laptop", Dialect: "chat", Model: "gpt", CallID: "gw_1", Reason: "stream_interrupted", ExpiresAt: 9}
+	aCoolOff = recovery.CoolOff{Candidate: recovery.Candidate{Provider: "openai", Model: "gpt", Key: "env:A"}, Reason: failure.RateLimited, Until: time.UnixMilli(9).UTC()}
+)
+
+func (f fakeBarriers) Fences(context.Context) ([]session.Fence, error) {
+	return []session.Fence{aFence}, f.call("fences")
+}
+func (f fakeBarriers) LiftFence(_ context.Context, actor string, id session.FenceID) error {
+	return f.call("lift-fence", actor, id)
+}
+func (f fakeBarriers) CoolOffs(context.Context) ([]recovery.CoolOff, error) {
+	return []recovery.CoolOff{aCoolOff}, f.call("cool-offs")
+}
+func (f fakeBarriers) LiftCoolOff(_ context.Context, actor string, c recovery.Candidate) error {
+	return f.call("lift-cool-off", actor, c)
+}
+
 // fakeTools are the fake's tools: List is taken by its models.
 type fakeTools struct{ *fake }
 
@@ -269,7 +292,7 @@ func start(t *testing.T, change ...func(*config)) *world {
 	t.Helper()
 	w := &world{fake: &fake{run: aRun}, log: new(safeBuffer)}
 	c := config{auth: httpapi.AuthOptions{Dir: t.TempDir()}}
-	c.o = httpapi.Options{Sessions: w.fake, Models: w.fake, Tools: fakeTools{w.fake}, Settings: fakeSettings{w.fake}, Log: slog.New(slog.NewTextHandler(w.log, nil))}
+	c.o = httpapi.Options{Sessions: w.fake, Models: w.fake, Tools: fakeTools{w.fake}, Settings: fakeSettings{w.fake}, Barriers: fakeBarriers{w.fake}, Log: slog.New(slog.NewTextHandler(w.log, nil))}
 	for _, f := range change {
 		f(&c)
 	}

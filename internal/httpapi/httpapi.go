@@ -27,6 +27,7 @@ type Options struct {
 	Models   Models
 	Tools    Tools
 	Settings Settings
+	Barriers Barriers
 	Auth     *Auth
 	// Page serves the page's files, its index at "/"; nil: there is no page.
 	Page http.Handler

@@ -6,6 +6,7 @@ import (
 
 	"github.com/reprise-run/reprise/failure"
 	"github.com/reprise-run/reprise/llm"
+	"github.com/reprise-run/reprise/recovery"
 	"github.com/reprise-run/reprise/session"
 )
 
@@ -72,6 +73,15 @@ type Sessions interface {
 	// The first frame is a snapshot, unless w.After could be resumed from. f may block, and
 	// keeps and changes nothing of what it is given.
 	Watch(ctx context.Context, w session.Watch, f func([]*session.Frame) error) error
+}
+
+// Barriers are what keeps requests back. What is not there is session.ErrNotFound; lifting leaves a
+// row in the audit.
+type Barriers interface {
+	Fences(ctx context.Context) ([]session.Fence, error)
+	LiftFence(ctx context.Context, actor string, id session.FenceID) error
+	CoolOffs(ctx context.Context) ([]recovery.CoolOff, error)
+	LiftCoolOff(ctx context.Context, actor string, c recovery.Candidate) error
 }
 
 // Settings are what the operator may change while the server works.

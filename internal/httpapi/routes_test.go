@@ -13,6 +13,7 @@ import (
 	"github.com/reprise-run/reprise/internal/client"
 	"github.com/reprise-run/reprise/internal/httpapi"
 	"github.com/reprise-run/reprise/llm"
+	"github.com/reprise-run/reprise/recovery"
 	"github.com/reprise-run/reprise/session"
 )
 
@@ -84,6 +85,21 @@ func TestCalls(t *testing.T) {
 		{"check (K-163)", func() (any, error) { return c.Check(ctx, "openai") }, "check openai", httpapi.Check{}},
 		{"tools", func() (any, error) { return c.Tools(ctx) }, "tools", someTools},
 		{"start tools", func() (any, error) { return c.StartTools(ctx) }, "start-tools", someTools},
+		{"fences", func() (any, error) {
+			list, err := c.Fences(ctx)
+			list.Now = 0
+			return list, err
+		}, "fences", httpapi.FenceList{Fences: []session.Fence{aFence}}},
+		{"lift a fence", func() (any, error) { return nil, c.LiftFence(ctx, "fen_1") }, "lift-fence operator fen_1", nil},
+		{"cool-offs", func() (any, error) {
+			list, err := c.CoolOffs(ctx)
+			list.Now = 0
+			return list, err
+		}, "cool-offs", httpapi.CoolOffList{CoolOffs: []recovery.CoolOff{aCoolOff}}},
+		{"lift a cool-off", func() (any, error) { return nil, c.LiftCoolOff(ctx, aCoolOff.Candidate) }, "lift-cool-off operator openai/gpt with env:A", nil},
+		{"lift a key's cool-off", func() (any, error) {
+			return nil, c.LiftCoolOff(ctx, recovery.Candidate{Provider: "openai", Key: "env:A"})
+		}, "lift-cool-off operator openai with env:A", nil},
 		{"audit (K-180)", func() (any, error) { return c.Audit(ctx, "ses_1", 7) }, "audit ses_1 7", []session.Audit{anAct}},
 		{"audit of all (K-180)", func() (any, error) { return c.Audit(ctx, "", 0) }, "audit  100", []session.Audit{anAct}},
 		{"system (K-029)", func() (any, error) { return c.System(ctx) }, "system", aSystem},

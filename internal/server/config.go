@@ -36,6 +36,7 @@ type Config struct {
 	Recovery   Recovery            `yaml:"recovery"`
 	Compaction Compaction          `yaml:"compaction"`
 	Limits     Limits              `yaml:"limits"`
+	Gateway    Gateway             `yaml:"gateway"`
 	Spend      Spend               `yaml:"spend"`
 	Tools      Tools               `yaml:"tools"`
 	Hooks      map[string]Hook     `yaml:"hooks"`
@@ -140,6 +141,11 @@ func (c Compaction) agent() agent.Compaction {
 	return agent.Compaction{Strategy: agent.Strategy(c.Strategy), Threshold: c.Threshold, Turns: c.Turns}
 }
 
+// Gateway says how other programs' model calls are treated.
+type Gateway struct {
+	FenceWindow Duration `yaml:"fence_window"` // how long a call that broke is not repeated; 0: it may be at once
+}
+
 // Limits bound what the server does at a time.
 type Limits struct {
 	ConcurrentRuns int    `yaml:"concurrent_runs"`
@@ -201,6 +207,7 @@ func Defaults() Config {
 		},
 		Compaction: Compaction{Strategy: string(agent.Summarize), Threshold: 0.8, Turns: 2},
 		Limits:     Limits{ConcurrentRuns: 16, Queued: "auto"},
+		Gateway:    Gateway{FenceWindow: Duration(10 * time.Minute)},
 		Tools:      Tools{ApprovalTimeout: Duration(10 * time.Minute), Subagents: Subagents{Depth: 1}},
 		Log:        Log{Format: "text"},
 	}
@@ -429,6 +436,9 @@ func (c *Config) validate() error {
 	}
 	if c.Limits.Queued != "auto" && c.Limits.Queued != "operator" {
 		bad("limits.queued", "want auto or operator")
+	}
+	if w := time.Duration(c.Gateway.FenceWindow); w < 0 || w > 24*time.Hour {
+		bad("gateway.fence_window", "want a time from 0 to 24h; 0 lets what broke be repeated")
 	}
 	if _, ok := levels[c.Log.Level]; !ok && c.Log.Level != "" {
 		bad("log.level", "want debug, info, warn or error")

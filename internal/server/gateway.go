@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/reprise-run/reprise/failure"
 	"github.com/reprise-run/reprise/internal/gateway"
@@ -105,7 +106,15 @@ func (m *Models) Names() []string {
 }
 
 // newGateway makes the gateway of the server's parts.
-func (s *Server) newGateway(cfg Config, o Options, coolOffs recovery.CredentialState) *gateway.Handler {
+func (s *Server) newGateway(ctx context.Context, cfg Config, o Options, coolOffs recovery.CredentialState, b *session.Barriers) (*gateway.Handler, error) {
+	var fences gateway.Fences
+	if window := time.Duration(cfg.Gateway.FenceWindow); window > 0 {
+		stored, err := gateway.NewFences(ctx, b, window, true)
+		if err != nil {
+			return nil, fmt.Errorf("read the gateway's fences: %w", err)
+		}
+		fences = stored
+	}
 	hosts := httpapi.NewHosts(cfg.hosts())
 	cross := http.NewCrossOriginProtection()
 	holds := cfg.Recovery.holds()
@@ -113,6 +122,7 @@ func (s *Server) newGateway(cfg Config, o Options, coolOffs recovery.CredentialS
 	return gateway.New(gateway.Options{
 		Models:   s.models,
 		CoolOffs: coolOffs,
+		Fences:   fences,
 		Log:      o.Log,
 		Policy:   func() recovery.Policy { return policy },
 		Hold: func(model string) replay.Hold {
@@ -130,7 +140,7 @@ func (s *Server) newGateway(cfg Config, o Options, coolOffs recovery.CredentialS
 			}
 			return s.auth.Client(r)
 		},
-	})
+	}), nil
 }
 
 // with serves the gateway's routes beside the rest.
@@ -154,7 +164,7 @@ func ServeGateway(ctx context.Context, cfg Config, o Options, ready func(base st
 	if err != nil {
 		return cfg.taken(fmt.Errorf("listen: %w", err))
 	}
-	s, err := openGateway(cfg, &o)
+	s, err := openGateway(ctx, cfg, &o)
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
@@ -167,7 +177,7 @@ func ServeGateway(ctx context.Context, cfg Config, o Options, ready func(base st
 }
 
 // openGateway opens the parts that a gateway alone needs.
-func openGateway(cfg Config, o *Options) (s *Server, err error) {
+func openGateway(ctx context.Context, cfg Config, o *Options) (s *Server, err error) {
 	o.defaults()
 	s = &Server{log: o.Log}
 	defer func() {
@@ -191,6 +201,6 @@ func openGateway(cfg Config, o *Options) (s *Server, err error) {
 	if s.auth, err = cfg.openAuth(); err != nil {
 		return s, err
 	}
-	s.gateway = s.newGateway(cfg, *o, session.NewCredentials(store))
-	return s, nil
+	s.gateway, err = s.newGateway(ctx, cfg, *o, session.NewCredentials(store), session.NewBarriers(store))
+	return s, err
 }

@@ -204,9 +204,12 @@ func Open(ctx context.Context, cfg Config, o Options) (s *Server, err error) {
 	if s.auth, err = cfg.openAuth(); err != nil {
 		return s, err
 	}
-	s.gateway = s.newGateway(cfg, o, s.models.state)
+	barriers := s.sessions.Barriers()
+	if s.gateway, err = s.newGateway(ctx, cfg, o, s.models.state, barriers); err != nil {
+		return s, err
+	}
 	s.api = httpapi.New(httpapi.Options{
-		Sessions: s.sessions, Models: s.models, Tools: s.tools, Settings: settings, Auth: s.auth, Page: web.Handler(),
+		Sessions: s.sessions, Models: s.models, Tools: s.tools, Settings: settings, Barriers: barriers, Auth: s.auth, Page: web.Handler(),
 		Hosts: cfg.hosts(), Log: o.Log, Metrics: s.telemetry.Handler(),
 		Ready: func(ctx context.Context) error {
 			_, err := s.sessions.System(ctx) // it reads the store

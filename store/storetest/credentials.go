@@ -121,3 +121,20 @@ func coolOffRace(w *world) {
 		w.Fatalf("%d got the probe", won)
 	}
 }
+
+// coolOffLifted: a lane is forgotten by the name that a person has for it, and no other is.
+func coolOffLifted(w *world) {
+	lanes := []recovery.CoolOff{coolOff(500), coolOff(600), coolOff(700)}
+	lanes[1].Lane.Model, lanes[1].Model = "", ""
+	lanes[2].Lane.Key, lanes[2].Key = "", ""
+	for _, c := range lanes {
+		w.do(func(tx session.Tx) error { return tx.PutCoolOff(c) })
+	}
+	for i, c := range lanes {
+		w.do(func(tx session.Tx) error { return tx.DeleteCoolOff(c.Candidate) })
+		w.lost(func(tx session.Tx) error { return tx.DeleteCoolOff(c.Candidate) })
+		if left := w.coolOffs(); len(left) != len(lanes)-1-i {
+			w.Fatalf("after %s: %+v", c.Candidate, left)
+		}
+	}
+}

@@ -101,6 +101,11 @@ export interface CoolOff {
   until: string;
 }
 
+export interface CoolOffList {
+  cool_offs: CoolOff[];
+  now: number;
+}
+
 export interface Cost {
   amount: number;
   kind: string;
@@ -195,6 +200,24 @@ export interface Failure {
   retryable: boolean;
   status?: number;
   tried?: Outcome[];
+}
+
+export interface Fence {
+  call_id: string;
+  client: string;
+  created_at: number;
+  dialect: string;
+  expires_at: number;
+  hits: number;
+  id: string;
+  model: string;
+  reason: string;
+  session?: string;
+}
+
+export interface FenceList {
+  fences: Fence[];
+  now: number;
 }
 
 export interface Former {
