@@ -88,7 +88,7 @@ func (x *execution) Mark(ctx context.Context, scope llm.Scope, attempt string, e
 // Seal implements replay.Ledger. What ends the step is stored right after it, with a full
 // sync that carries the seal along; until then the attempt counts as open.
 func (x *execution) Seal(ctx context.Context, scope llm.Scope, attempt string, s replay.Seal) error {
-	cost, d := x.bill.costOf(s), Soft
+	cost, d := CostOf(x.bill.facts, x.bill.needs, s), Soft
 	fell := x.fell
 	if !s.OK && fell == nil { // whom it will be told is marked now: the evidence is read next
 		fell = newNotice(HookAttemptFailed, scope, AttemptID(attempt))

@@ -96,6 +96,15 @@ type ReadTx interface {
 	FenceOf(f Fence, now Time) (Fence, error)
 	FencedUntil(client string) (Time, error)
 
+	// ClientKeys lists the gateway's client keys, the newest first; ClientUsage adds up what was asked with each since a
+	// time, by the full hour, under "" what was asked with tokens.
+	ClientKeys() ([]ClientKey, error)
+	ClientKey(id ClientKeyID) (ClientKey, error)
+	ClientUsage(since Time) (map[ClientKeyID]ClientUsage, error)
+	// GatewayCalls lists calls without their attempts; GatewayCall reads one with them.
+	GatewayCalls(q GatewayQuery) ([]GatewayCall, error)
+	GatewayCall(id string) (GatewayCall, error)
+
 	Attempts(run RunID) ([]Attempt, error)
 	Attempt(id AttemptID) (Attempt, error)
 	// Spent adds up what attempts cost, those of a session with those of the tree below it; SpentBySteps does for each step of a session's runs.
@@ -199,6 +208,20 @@ type Tx interface {
 	// where it is not there.
 	HitFence(id FenceID) error
 	DeleteFence(id FenceID) error
+
+	// InsertClientKey stores a key; ErrLost where one that holds has its label. PutClientKey writes
+	// terms and revocation of one that holds; else ErrLost.
+	InsertClientKey(k ClientKey) error
+	PutClientKey(k ClientKey) error
+	// AddClientUse adds to what was asked in an hour.
+	AddClientUse(u ClientUse) error
+	// PutGatewayCall stores a call, in place of what is stored of it. LoseGatewayCalls ends those
+	// that are open.
+	PutGatewayCall(c GatewayCall) error
+	LoseGatewayCalls() error
+	// PruneGateway deletes the oldest calls, those that began before a time and those beyond a number, a thousand at
+	// most, and reports whether there may be more. It adds up the hours before the time as one.
+	PruneGateway(before Time, keep int) (more bool, err error)
 
 	// InsertHookMark stores that a hook is about to be told of something; ErrLost where it was
 	// stored already.

@@ -32,14 +32,16 @@ func (m *Manager) live(tx ReadTx) (Live, error) {
 	if m.cfg.Override == nil {
 		return Live{Policy: m.cfg.Policy, Unattended: m.cfg.Unattended, Ask: m.cfg.Ask, Spend: m.cfg.Spend}, nil
 	}
-	set, err := overrides(tx)
+	set, err := Overrides(tx)
 	if err != nil {
 		return Live{}, err
 	}
 	return m.cfg.Override(set), nil
 }
 
-func overrides(tx ReadTx) (map[string]string, error) {
+// Overrides reads the settings that were changed while a server worked, by their key in the
+// configuration.
+func Overrides(tx ReadTx) (map[string]string, error) {
 	set := map[string]string{}
 	text, err := tx.Meta(settingsKey)
 	if errors.Is(err, ErrNotFound) {
@@ -54,11 +56,10 @@ func overrides(tx ReadTx) (map[string]string, error) {
 	return set, nil
 }
 
-// Overrides reads the settings that were changed while a server worked, by their key in the
-// configuration.
+// Overrides reads the settings that were changed.
 func (m *Manager) Overrides(ctx context.Context) (set map[string]string, err error) {
 	err = m.store.View(ctx, func(tx ReadTx) error {
-		set, err = overrides(tx)
+		set, err = Overrides(tx)
 		return err
 	})
 	return set, err
@@ -68,7 +69,7 @@ func (m *Manager) Overrides(ctx context.Context) (set map[string]string, err err
 // that would be changed then; its error changes nothing and is returned.
 func (m *Manager) Override(ctx context.Context, actor string, change map[string]string, reset []string, check func(map[string]string) error) (set map[string]string, err error) {
 	err = m.update(ctx, Full, func(tx Tx) error {
-		if set, err = overrides(tx); err != nil {
+		if set, err = Overrides(tx); err != nil {
 			return err
 		}
 		var done []string

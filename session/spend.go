@@ -9,7 +9,7 @@ import (
 	"github.com/reprise-run/reprise/llm/replay"
 )
 
-// day is the rolling window of the cap that all sessions share.
+// day is the rolling window of the cap that all sessions, and the gateway, share.
 const day = 24 * time.Hour
 
 // Limits caps cost; 0: no cap.
@@ -40,15 +40,17 @@ func (s Spend) plus(o Spend) Spend {
 }
 
 // Spending says whose attempts add up; what is zero does not narrow it. A Session stands for those
-// of the tree below it too, where it is the first one. Run and Step belong to a Session.
+// of the tree below it too, where it is the first one. Run and Step belong to a Session. Without
+// one the gateway's calls count too, by the full hour; with a Key those made with it alone.
 type Spending struct {
+	Key     ClientKeyID
 	Session ID
 	Run     RunID
 	Step    int // of the run, from 1; 0: all of them
 	Since   Time
 }
 
-// SpendInfo is what all sessions cost in the last 24 hours, and the caps.
+// SpendInfo is what all sessions and the gateway cost in the last 24 hours, and the caps.
 type SpendInfo struct {
 	Day Spend `json:"day"`
 	// DayLimit and SessionLimit are what holds now, absent where there is none; a session
@@ -109,24 +111,33 @@ func (x *execution) capsOf(tx ReadTx, set Settings, limits Limits) ([]spendCap, 
 func (x *execution) reserve(tx Tx, a Attempt, b bill) error {
 	most, bounded := b.facts.Most(b.needs)
 	for _, c := range x.caps {
-		if c.limit == 0 {
-			continue
-		}
 		if c.who.Session == "" {
 			c.who.Since = a.OpenedAt - Time(day.Milliseconds())
 		}
-		spent, err := tx.Spent(c.who)
-		if err != nil {
+		if err := c.check(tx, a, b, most, bounded, most); err != nil {
 			return err
-		}
-		if left := c.limit - spent.Amount - spent.Reserved; !bounded || most > left {
-			return failure.NewSpendLimit(c.code, fmt.Sprintf("%s has a limit of %s, of which %s is left. %s",
-				c.of, c.limit, max(left, 0), tooMuch(a, b, most, bounded)))
 		}
 	}
 	sent := b.facts.Cost(nil, false, b.needs, 0)
 	a.Cost, a.Price = &sent, b.facts.Price
 	return tx.Reserve(a, max(most-sent.Amount, 0))
+}
+
+// check refuses a request that may cost so much, and for which more is to be set aside, where that
+// is more than the cap leaves.
+func (c spendCap) check(tx ReadTx, a Attempt, b bill, most llm.Money, bounded bool, more llm.Money) error {
+	if c.limit == 0 {
+		return nil
+	}
+	spent, err := tx.Spent(c.who)
+	if err != nil {
+		return err
+	}
+	if left := c.limit - spent.Amount - spent.Reserved; !bounded || more > left {
+		return failure.NewSpendLimit(c.code, fmt.Sprintf("%s has a limit of %s, of which %s is left. %s",
+			c.of, c.limit, max(left, 0), tooMuch(a, b, most, bounded)))
+	}
+	return nil
 }
 
 // tooMuch says why a request is not let out under a cap, and what to do.
@@ -141,12 +152,12 @@ func tooMuch(a Attempt, b bill, most llm.Money, bounded bool) string {
 	return fmt.Sprintf("How long an answer of %s may get is not known: set models.%s.max_output, or bound it with max_output_tokens.", name, name)
 }
 
-// costOf is what a sealed attempt cost. A request that was not processed costs nothing.
-func (b bill) costOf(s replay.Seal) llm.Cost {
+// CostOf is what a sealed attempt cost. A request that was not processed costs nothing.
+func CostOf(facts llm.ModelFacts, needs llm.Needs, s replay.Seal) llm.Cost {
 	if s.Delivery != llm.MaybeAccepted {
 		return llm.Cost{Kind: llm.CostKnown}
 	}
-	return b.facts.Cost(s.Usage, s.OK, b.needs, s.Received)
+	return facts.Cost(s.Usage, s.OK, needs, s.Received)
 }
 
 // spentOn completes a new row by what the attempts of its step cost.

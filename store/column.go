@@ -104,6 +104,8 @@ var (
 	triggers       = []session.Trigger{session.TriggerMessage, session.TriggerRegenerate, session.TriggerResume, session.TriggerRetry}
 	scheduleStates = []session.ScheduleState{session.ScheduleArmed, session.ScheduleScheduled, session.ScheduleHeld,
 		session.ScheduleCancelled, session.ScheduleExhausted, session.ScheduleNever}
+	gatewayOutcomes = []session.GatewayOutcome{session.GatewayOpen, session.GatewayWhole, session.GatewayInterrupted, session.GatewayFailed,
+		session.GatewayRefused, session.GatewayCancelled, session.GatewayLost}
 	costKinds  = []llm.CostKind{llm.CostKnown, llm.CostEstimated, llm.CostUnknown}
 	callStates = []session.CallState{session.CallAsked, session.CallApproved, session.CallDenied, session.CallRefused, session.CallStarted,
 		session.CallEnded, session.CallCancelled, session.CallUnknown, session.CallAgain}

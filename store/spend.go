@@ -30,6 +30,9 @@ func (t *total) sum() session.Spend {
 }
 
 func (r *reader) Spent(q session.Spending) (session.Spend, error) {
+	if q.Key != "" {
+		return r.spentByClients("key_id = $2 AND hour > $1", q.Since-hour, q.Key)
+	}
 	where := []string{"at >= $1"}
 	args := []any{q.Since}
 	add := func(condition string, arg any) {
@@ -46,7 +49,13 @@ func (r *reader) Spent(q session.Spending) (session.Spend, error) {
 		add("step = $", q.Step-1)
 	}
 	t, err := one(r, totalFields, `SELECT `+totals+` FROM spend WHERE `+strings.Join(where, " AND "), args...)
-	return t.sum(), err
+	if err != nil || q.Session != "" {
+		return t.sum(), err
+	}
+	clients, err := r.spentByClients("hour > $1", q.Since-hour)
+	sum := t.sum()
+	return session.Spend{Amount: sum.Amount + clients.Amount, AtLeast: sum.AtLeast || clients.AtLeast,
+		Unpriced: sum.Unpriced || clients.Unpriced, Reserved: sum.Reserved + clients.Reserved}, err
 }
 
 func (r *reader) SpentBySteps(id session.ID) (map[session.StepOf]session.Spend, error) {

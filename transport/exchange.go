@@ -97,7 +97,8 @@ func (x *Exchange) Serve(ctx context.Context, w http.ResponseWriter) Result {
 	r := Result{Output: reply.Output}
 	r.Asked, r.Attempts = t.state()
 	if errors.As(err, &r.Stopped) {
-		r.Output = r.Stopped.Output
+		r.Output, r.Attempts = r.Stopped.Output, r.Stopped.Attempts
+		t.sent(r.Attempts)
 		x.stop(ctx, b, &r)
 	}
 	r.Status, r.Shown = b.status, b.shown
@@ -135,6 +136,13 @@ func (t *trace) state() (asked recovery.Candidate, attempts int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.asked, t.attempts
+}
+
+// sent sets how many requests there were: who was chosen last may not have been asked.
+func (t *trace) sent(n int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.attempts = n
 }
 
 // Chosen implements recovery.Trace.

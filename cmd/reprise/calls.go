@@ -109,9 +109,9 @@ func plain(s string) string {
 	return b.String()
 }
 
-// explainCall tells the story of a tool call: whether it was asked about and what was answered, its
+// explainTool tells the story of a tool call: whether it was asked about and what was answered, its
 // start and its end.
-func explainCall(w io.Writer, c *session.ToolCall) {
+func explainTool(w io.Writer, c *session.ToolCall) {
 	fmt.Fprintf(w, "\nTool call %s  step %d  %s  %s\n", c.CallID, c.Step+1, plain(c.Name), brief(c.Arguments))
 	if a := c.Approval; a != nil {
 		fmt.Fprintf(w, "  asked %s, to be answered until %s\n", clock(a.AskedAt.Std()), clock(a.ExpiresAt.Std()))

@@ -20,10 +20,15 @@ import (
 func (p *program) explain() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "explain run",
-		Short: "Say why each attempt of a run was, or was not, repeated, and what became of its tool calls",
-		Args:  cobra.ExactArgs(1),
+		Use:   "explain run|call",
+		Short: "Say why each attempt of a run, or of a gateway's call, was, or was not, repeated",
+		Long: "Say why each attempt of a run was, or was not, repeated, and what became of its tool calls; or so of a\n" +
+			"gateway's call, by the id that its answer has in the header X-Reprise-Id.",
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if strings.HasPrefix(args[0], "gw_") {
+				return p.explainCall(cmd.Context(), args[0], asJSON)
+			}
 			r, err := p.inspect(cmd.Context(), session.RunID(args[0]))
 			if err != nil {
 				return failed(err)
@@ -77,13 +82,13 @@ func explain(w io.Writer, r server.Record) {
 	}
 	for i := range attempts {
 		for ; len(calls) > 0 && calls[0].Step < attempts[i].Evidence.Scope.Step; calls = calls[1:] {
-			explainCall(w, &calls[0])
+			explainTool(w, &calls[0])
 			explainBelow(w, r.Children, &calls[0])
 		}
 		explainAttempt(w, &attempts[i])
 	}
 	for i := range calls {
-		explainCall(w, &calls[i])
+		explainTool(w, &calls[i])
 		explainBelow(w, r.Children, &calls[i])
 	}
 	if len(attempts) > 0 {

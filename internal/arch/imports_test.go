@@ -49,12 +49,13 @@ var table = map[string]string{
 
 	"web":                "",
 	"internal/arch":      "",
+	"internal/accounts":  "failure internal/gateway llm llm/replay recovery session transport",
 	"internal/gateway":   "failure llm/replay recovery session transport wire",
 	"internal/httpapi":   "failure llm llm/replay recovery session wire/sse",
 	"internal/client":    "internal/httpapi llm recovery session wire/sse",
 	"internal/telemetry": "agent internal/hooks llm llm/replay recovery session",
 	"internal/hooks":     "session",
-	"internal/server": "agent agent/mcptool agent/workspace catalogue eventlog failure internal/client internal/gateway internal/hooks internal/httpapi internal/telemetry llm llm/replay provider provider/rehearsal " +
+	"internal/server": "agent agent/mcptool agent/workspace catalogue eventlog failure internal/accounts internal/client internal/gateway internal/hooks internal/httpapi internal/telemetry llm llm/replay provider provider/rehearsal " +
 		"recovery session store/sqlite web wire wire/chat wire/gemini wire/messages wire/responses",
 	"bench":       "",
 	"cmd/reprise": "failure internal/client internal/httpapi internal/server llm llm/replay provider/rehearsal recovery session",

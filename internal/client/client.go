@@ -134,7 +134,10 @@ func refused(resp *http.Response) error {
 	return &body.Error
 }
 
-const sessions = "/api/v1/sessions"
+const (
+	sessions   = "/api/v1/sessions"
+	clientKeys = "/api/v1/client-keys"
+)
 
 func at[T ~string](id T) string { return "/" + url.PathEscape(string(id)) }
 
@@ -388,6 +391,30 @@ func (c *Client) Audit(ctx context.Context, id session.ID, limit int) ([]session
 	return list.Audit, err
 }
 
+// ClientKeys lists the gateway's client keys, and what was asked with each.
+func (c *Client) ClientKeys(ctx context.Context) (list httpapi.ClientKeyList, err error) {
+	err = c.do(ctx, "GET", clientKeys, nil, "", nil, &list)
+	return list, err
+}
+
+// CreateClientKey makes a client key, and returns it this once.
+func (c *Client) CreateClientKey(ctx context.Context, n httpapi.NewClientKey) (k httpapi.CreatedClientKey, err error) {
+	err = c.do(ctx, "POST", clientKeys, nil, "", n, &k)
+	return k, err
+}
+
+// ChangeClientKey changes what is set in the patch.
+func (c *Client) ChangeClientKey(ctx context.Context, id session.ClientKeyID, p session.ClientTermsPatch) (k session.ClientKey, err error) {
+	err = c.do(ctx, "PATCH", clientKeys+at(id), nil, "", p, &k)
+	return k, err
+}
+
+// RevokeClientKey ends a client key.
+func (c *Client) RevokeClientKey(ctx context.Context, id session.ClientKeyID) (k session.ClientKey, err error) {
+	err = c.do(ctx, "DELETE", clientKeys+at(id), nil, "", nil, &k)
+	return k, err
+}
+
 // Fences lists the gateway's requests that broke and are not repeated by themselves.
 func (c *Client) Fences(ctx context.Context) (list httpapi.FenceList, err error) {
 	err = c.do(ctx, "GET", "/api/v1/fences", nil, "", nil, &list)
@@ -414,6 +441,28 @@ func (c *Client) LiftCoolOff(ctx context.Context, of recovery.Candidate) error {
 		}
 	}
 	return c.do(ctx, "DELETE", "/api/v1/cool-offs", query, "", nil, nil)
+}
+
+// GatewayCalls lists calls of the gateway, the newest first (limit 0: 100).
+func (c *Client) GatewayCalls(ctx context.Context, q session.GatewayQuery) ([]session.GatewayCall, error) {
+	query := url.Values{}
+	for name, v := range map[string]string{"key": string(q.Key), "client": q.Client, "outcome": string(q.Outcome), "before": q.Before} {
+		if v != "" {
+			query.Set(name, v)
+		}
+	}
+	if q.Limit > 0 {
+		query.Set("limit", strconv.Itoa(q.Limit))
+	}
+	var list httpapi.GatewayCallList
+	err := c.do(ctx, "GET", "/api/v1/gateway/calls", query, "", nil, &list)
+	return list.Calls, err
+}
+
+// GatewayCall reads a call of the gateway, with its attempts.
+func (c *Client) GatewayCall(ctx context.Context, id string) (g session.GatewayCall, err error) {
+	err = c.do(ctx, "GET", "/api/v1/gateway/calls"+at(id), nil, "", nil, &g)
+	return g, err
 }
 
 // System reads what the server does, and its clock.

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,6 +25,7 @@ const (
 	HeaderHold     = "X-Reprise-Hold"         // a hold policy, as in the configuration
 	HeaderAttempts = "X-Reprise-Max-Attempts" // at most so many requests, from 1
 	HeaderFallback = "X-Reprise-Fallback"     // "none": only the first model is asked
+	HeaderChain    = "X-Reprise-Chain"        // the name of a chain or a model, in place of the body's
 )
 
 // bodyTime is how long a client may take to send its request.
@@ -49,13 +51,15 @@ func (h *Handler) call(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
 	defer context.AfterFunc(h.stopping, func() { cancel(context.Cause(h.stopping)) })()
+	var record Record
 	if h.o.Journal != nil {
-		x.Ledger, x.Generation, x.Trace = h.o.Journal.Open(ctx, c)
+		record = h.o.Journal.Open(ctx, c)
+		x.Ledger, x.Generation, x.Trace = record, record.Generation(), record
 	}
 	result := x.Serve(ctx, &patience{ResponseWriter: w})
 	h.note(ctx, c, &result)
-	if h.o.Journal != nil {
-		h.o.Journal.Close(context.WithoutCancel(ctx), c, result)
+	if record != nil {
+		record.Close(context.WithoutCancel(ctx), result)
 	}
 	if result.Cut {
 		panic(http.ErrAbortHandler)
@@ -65,8 +69,12 @@ func (h *Handler) call(w http.ResponseWriter, r *http.Request) {
 // open makes the exchange that answers the request.
 func (h *Handler) open(w http.ResponseWriter, r *http.Request, c *Call) (*transport.Exchange, error) {
 	var err error
-	if c.Client, err = h.o.Admit(r); err != nil {
+	if c.Key, err = h.o.Admit(r); err != nil {
 		return nil, &refusal{status: http.StatusUnauthorized, code: "invalid_api_key", message: err.Error()}
+	}
+	c.Client = c.Key.Label
+	if err := h.paced(&c.Key); err != nil {
+		return nil, err
 	}
 	if c.Body, err = body(w, r); err != nil {
 		return nil, err
@@ -75,9 +83,9 @@ func (h *Handler) open(w http.ResponseWriter, r *http.Request, c *Call) (*transp
 	if err != nil {
 		return nil, &refusal{status: http.StatusBadRequest, code: "invalid_request", message: "The body is not a JSON object: " + err.Error() + "."}
 	}
-	c.Model = req.Model
-	dialect := c.Target.Dialect.Dialect()
-	entries, err := h.o.Models.Resolve(dialect, c.Model)
+	c.Model, c.Stream = req.Model, !req.Whole
+	c.Asked = cmp.Or(r.Header.Get(HeaderChain), c.Key.Chain, c.Model)
+	entries, err := h.resolve(c)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +97,7 @@ func (h *Handler) open(w http.ResponseWriter, r *http.Request, c *Call) (*transp
 	req.Header, req.Query = transport.Forward(r.Header), query(c.Target.Query)
 	route := &recovery.Route{State: h.o.CoolOffs, Going: true, Entries: func() []recovery.Entry {
 		now := entries
-		if fresh, err := h.o.Models.Resolve(dialect, c.Model); err == nil {
+		if fresh, err := h.resolve(c); err == nil {
 			now = fresh
 		}
 		return now
@@ -98,10 +106,13 @@ func (h *Handler) open(w http.ResponseWriter, r *http.Request, c *Call) (*transp
 		Policy: h.o.Policy(), KeepAlive: h.o.KeepAlive}
 	x.Policy.HandOver = false // there is no second tier behind a client's request
 	if h.o.Hold != nil {
-		x.Hold = h.o.Hold(c.Model)
+		x.Hold = h.o.Hold(c.Asked)
 	}
 	if h.o.Fences != nil {
 		x.Interrupted = func(ctx context.Context, s *recovery.Stopped) error { return h.o.Fences.Raise(ctx, c, s) }
+	}
+	if err := allow(x, &c.Key); err != nil {
+		return nil, err
 	}
 	return x, ask(x, r.Header)
 }
@@ -123,8 +134,7 @@ func ask(x *transport.Exchange, h http.Header) error {
 		if err != nil || n < 1 {
 			return bad(HeaderAttempts, "a number from 1")
 		}
-		x.Policy.MaxRequests = min(n, x.Policy.MaxRequests)
-		x.Policy.Tier1.Attempts = min(n, x.Policy.Tier1.Attempts)
+		atMost(&x.Policy, n)
 	}
 	switch h.Get(HeaderFallback) {
 	case "":
@@ -213,8 +223,13 @@ func (h *Handler) refuse(w http.ResponseWriter, c *Call, err error) {
 		h.o.Log.Error("gateway", "call", c.ID, "error", err)
 		no = &refusal{status: http.StatusInternalServerError, code: "internal", message: "The gateway has failed; its log says why."}
 	}
+	if h.o.Journal != nil && c.Client != "" { // else nobody knows whose it is
+		h.o.Journal.Refused(context.Background(), c, no.status, no.code, no.message)
+	}
 	h.o.Log.Info("gateway refused", "call", c.ID, "client", c.Client, "model", c.Model, "status", no.status, "code", no.code)
-	w.Header().Set("X-Should-Retry", "false")
+	if no.status != http.StatusTooManyRequests {
+		w.Header().Set("X-Should-Retry", "false")
+	}
 	w.Header().Set(transport.HeaderID, c.ID)
 	maps.Copy(w.Header(), no.header)
 	w.Header().Set("Content-Type", "application/json")

@@ -11,7 +11,7 @@
 // that is recovery's and llm/replay's.
 //
 // A client may say in header fields how one request is to be treated: HeaderHold, HeaderAttempts,
-// HeaderFallback and HeaderInsist.
+// HeaderFallback, HeaderChain and HeaderInsist. What the operator allows its key goes over that.
 package gateway
 
 import (
@@ -24,6 +24,7 @@ import (
 
 	"github.com/reprise-run/reprise/llm/replay"
 	"github.com/reprise-run/reprise/recovery"
+	"github.com/reprise-run/reprise/session"
 	"github.com/reprise-run/reprise/transport"
 )
 
@@ -45,9 +46,9 @@ type Models interface {
 // Options are what the gateway works with. Models, Admit and Policy are required.
 type Options struct {
 	Models Models
-	// Admit says who a request is from, by the label of a client's key; its error is for the
-	// client.
-	Admit func(*http.Request) (client string, err error)
+	// Admit says who a request is from, and what they may ask for; its error is for the client. A
+	// key without an id is a token.
+	Admit func(*http.Request) (session.ClientKey, error)
 	// Policy and Hold are read for each request; Hold for the name that the client used.
 	Policy func() recovery.Policy
 	Hold   func(model string) replay.Hold
@@ -65,8 +66,11 @@ type Options struct {
 // Call is one request of a client.
 type Call struct {
 	ID     string // "gw_…", which the answer's header names
-	Client string
+	Client string // the label of its key
+	Key    session.ClientKey
 	Model  string // as the client named it
+	Asked  string // what answers in its place; where nothing does, the same
+	Stream bool
 	Target transport.Target
 	Body   []byte // raw; not to be changed
 	Header http.Header
@@ -90,14 +94,24 @@ type Fence struct {
 	At, Until time.Time
 }
 
-// Journal is told of every exchange, for accounts and explanations. It is safe for concurrent
-// use and does not fail: what it cannot write down it logs.
+// Journal is told of every call of a client that is known, for accounts and explanations. It is
+// safe for concurrent use and does not fail: what it cannot write down it logs.
 type Journal interface {
-	// Open gives the call its ledger and the generation that is claimed in it, and learns its
-	// decisions; a nil ledger is one in memory.
-	Open(ctx context.Context, c *Call) (replay.Ledger, int64, recovery.Trace)
+	// Open begins the record of a call that goes out.
+	Open(ctx context.Context, c *Call) Record
+	// Refused records one that does not.
+	Refused(ctx context.Context, c *Call, status int, code, message string)
+}
+
+// Record is the ledger of one call, learns its decisions, and ends with it. It may let no request
+// out: its Open then fails with a *failure.Failure.
+type Record interface {
+	replay.Ledger
+	recovery.Trace
+	// Generation is the one that is claimed in the ledger.
+	Generation() int64
 	// Close is told how the call ended.
-	Close(ctx context.Context, c *Call, r transport.Result)
+	Close(ctx context.Context, r transport.Result)
 }
 
 // Handler serves the gateway's routes. It is safe for concurrent use.
@@ -108,6 +122,7 @@ type Handler struct {
 	stop     context.CancelCauseFunc
 	once     sync.Once
 	timer    *time.Timer
+	rates    rates
 }
 
 // New makes the handler.

@@ -19,6 +19,7 @@ import (
 	"github.com/reprise-run/reprise/provider"
 	"github.com/reprise-run/reprise/provider/rehearsal"
 	"github.com/reprise-run/reprise/recovery"
+	"github.com/reprise-run/reprise/session"
 	"github.com/reprise-run/reprise/transport"
 )
 
@@ -58,6 +59,7 @@ type world struct {
 	client   *http.Client
 	gateway  *gateway.Handler
 	server   *http.Server
+	mu       sync.Mutex
 	shown    []string // to the provider: keys and queries
 	dial     func(ctx context.Context, network, address string) (net.Conn, error)
 	left     func() // called when a request to the provider has ended
@@ -81,7 +83,14 @@ func (m models) Names() []string { return []string{"ok", "chat/ok"} }
 
 func run(t *testing.T, o gateway.Options, f func(w *world)) {
 	t.Helper()
+	runWith(t, func(*testing.T) gateway.Options { return o }, f)
+}
+
+// runWith is run with options that are made in the bubble.
+func runWith(t *testing.T, prepare func(t *testing.T) gateway.Options, f func(w *world)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
+		o := prepare(t)
 		w := &world{t: t, left: func() {}}
 		var err error
 		if w.upstream, err = rehearsal.New(); err != nil {
@@ -107,11 +116,13 @@ func run(t *testing.T, o gateway.Options, f func(w *world)) {
 			p.Tier1.Base = 1 // nothing is left to chance
 			return p
 		}
-		o.Admit = func(r *http.Request) (string, error) {
-			if r.Header.Get("Authorization") == "Bearer wrong" {
-				return "", errors.New("the key is not one of this gateway's")
+		if o.Admit == nil {
+			o.Admit = func(r *http.Request) (session.ClientKey, error) {
+				if r.Header.Get("Authorization") == "Bearer wrong" {
+					return session.ClientKey{}, errors.New("the key is not one of this gateway's")
+				}
+				return session.ClientKey{Label: "laptop"}, nil
 			}
-			return "laptop", nil
 		}
 		w.gateway = gateway.New(o)
 		near := newPipes()
@@ -134,7 +145,9 @@ func run(t *testing.T, o gateway.Options, f func(w *world)) {
 }
 
 func (w *world) far(rw http.ResponseWriter, r *http.Request) {
+	w.mu.Lock()
 	w.shown = append(w.shown, fmt.Sprint(r.Header["Authorization"], r.Header["X-Api-Key"], r.Header["X-Goog-Api-Key"], r.URL.RawQuery))
+	w.mu.Unlock()
 	defer w.left()
 	w.upstream.ServeHTTP(rw, r)
 }

@@ -26,7 +26,8 @@ func newModel(name string) model {
 }
 
 func (h *Handler) list(w http.ResponseWriter, r *http.Request) {
-	if !h.admitted(w, r) {
+	names, ok := h.names(w, r)
+	if !ok {
 		return
 	}
 	list := struct {
@@ -36,7 +37,7 @@ func (h *Handler) list(w http.ResponseWriter, r *http.Request) {
 		FirstID string  `json:"first_id,omitempty"`
 		LastID  string  `json:"last_id,omitempty"`
 	}{Object: "list", Data: []model{}}
-	for _, name := range h.o.Models.Names() {
+	for _, name := range names {
 		list.Data = append(list.Data, newModel(name))
 	}
 	if n := len(list.Data); n > 0 {
@@ -46,11 +47,12 @@ func (h *Handler) list(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *Handler) one(w http.ResponseWriter, r *http.Request) {
-	if !h.admitted(w, r) {
+	names, ok := h.names(w, r)
+	if !ok {
 		return
 	}
 	name := r.PathValue("name")
-	if !slices.Contains(h.o.Models.Names(), name) {
+	if !slices.Contains(names, name) {
 		reply(w, http.StatusNotFound, json.RawMessage(spoken(r).Refusal(wire.Refusal{Status: http.StatusNotFound,
 			Code: "model_not_found", Message: "There is no model " + name + "."})))
 		return
@@ -59,7 +61,8 @@ func (h *Handler) one(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *Handler) listGemini(w http.ResponseWriter, r *http.Request) {
-	if !h.admitted(w, r) {
+	names, ok := h.names(w, r)
+	if !ok {
 		return
 	}
 	type gemini struct {
@@ -68,20 +71,26 @@ func (h *Handler) listGemini(w http.ResponseWriter, r *http.Request) {
 		Methods     []string `json:"supportedGenerationMethods"`
 	}
 	all := []gemini{}
-	for _, name := range h.o.Models.Names() {
+	for _, name := range names {
 		all = append(all, gemini{"models/" + name, name, []string{"generateContent", "streamGenerateContent", "countTokens"}})
 	}
 	reply(w, http.StatusOK, map[string]any{"models": all})
 }
 
-// admitted answers for a request that nobody has let in.
-func (h *Handler) admitted(w http.ResponseWriter, r *http.Request) bool {
-	if _, err := h.o.Admit(r); err != nil {
+// names are those that a client may ask. It answers for a request that nobody has let in.
+func (h *Handler) names(w http.ResponseWriter, r *http.Request) (names []string, ok bool) {
+	key, err := h.o.Admit(r)
+	if err != nil {
 		reply(w, http.StatusUnauthorized, json.RawMessage(spoken(r).Refusal(wire.Refusal{Status: http.StatusUnauthorized,
 			Code: "invalid_api_key", Message: err.Error()})))
-		return false
+		return nil, false
 	}
-	return true
+	for _, name := range h.o.Models.Names() {
+		if key.Allows(name) {
+			names = append(names, name)
+		}
+	}
+	return names, true
 }
 
 // unrouted answers for a path, or a method, that the gateway does not have.

@@ -183,8 +183,23 @@ func (a *Auth) actor(r *http.Request) (string, *envelope) {
 	return "", refuse(CodeUnauthenticated, "log in with a launch link, or send a bearer token")
 }
 
-// Client names who sent a request that shows its key in one of the forms that clients of models
-// use. Where there is no authentication any key will do, from this machine.
+// Presented lists what a request shows as its key, in the forms that clients of models use.
+func Presented(r *http.Request) (keys []string) {
+	_, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	all := []string{given, r.Header.Get("X-Api-Key"), r.Header.Get("X-Goog-Api-Key"), r.Header.Get("Api-Key")}
+	if strings.Contains(r.URL.RawQuery, "key=") {
+		all = append(all, r.URL.Query().Get("key"))
+	}
+	for _, key := range all {
+		if key = strings.TrimSpace(key); key != "" {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// Client names who sent a request that presents a token. Where there is no authentication any key
+// will do, from this machine.
 func (a *Auth) Client(r *http.Request) (string, error) {
 	if a.mode == ModeNone {
 		if !local(r.RemoteAddr) {
@@ -192,11 +207,7 @@ func (a *Auth) Client(r *http.Request) (string, error) {
 		}
 		return Operator, nil
 	}
-	_, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	for _, key := range []string{given, r.Header.Get("X-Api-Key"), r.Header.Get("X-Goog-Api-Key"), r.Header.Get("Api-Key"), r.URL.Query().Get("key")} {
-		if key = strings.TrimSpace(key); key == "" {
-			continue
-		}
+	for _, key := range Presented(r) {
 		if name := a.bearer(key); name != "" {
 			return name, nil
 		}

@@ -292,7 +292,7 @@ func start(t *testing.T, change ...func(*config)) *world {
 	t.Helper()
 	w := &world{fake: &fake{run: aRun}, log: new(safeBuffer)}
 	c := config{auth: httpapi.AuthOptions{Dir: t.TempDir()}}
-	c.o = httpapi.Options{Sessions: w.fake, Models: w.fake, Tools: fakeTools{w.fake}, Settings: fakeSettings{w.fake}, Barriers: fakeBarriers{w.fake}, Log: slog.New(slog.NewTextHandler(w.log, nil))}
+	c.o = httpapi.Options{Sessions: w.fake, Models: w.fake, Tools: fakeTools{w.fake}, Settings: fakeSettings{w.fake}, Barriers: fakeBarriers{w.fake}, Accounts: fakeAccounts{w.fake}, Log: slog.New(slog.NewTextHandler(w.log, nil))}
 	for _, f := range change {
 		f(&c)
 	}
@@ -363,4 +363,30 @@ func (s *safeBuffer) String() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.b.String()
+}
+
+var (
+	aKey         = session.ClientKey{ID: "key_1", Label: "laptop", ClientTerms: session.ClientTerms{Models: []string{"openai/*"}, Rate: 3}, CreatedAt: 1, CreatedBy: "ann"}
+	aGatewayCall = session.GatewayCall{ID: "gw_1", Client: "laptop", Dialect: "chat", Model: "gpt", BeganAt: 1, Outcome: session.GatewayWhole, Cost: llm.Cost{Kind: llm.CostKnown}}
+)
+
+type fakeAccounts struct{ *fake }
+
+func (f fakeAccounts) Keys(context.Context) ([]session.ClientKey, error) {
+	return []session.ClientKey{aKey}, f.call("keys")
+}
+func (f fakeAccounts) CreateKey(_ context.Context, actor, label string, terms session.ClientTerms) (session.ClientKey, string, error) {
+	return aKey, "rpk_1", f.call("create-key", actor, label, terms.Models, terms.Rate)
+}
+func (f fakeAccounts) ChangeKey(_ context.Context, actor string, id session.ClientKeyID, p session.ClientTermsPatch) (session.ClientKey, error) {
+	return aKey, f.call("change-key", actor, id, *p.Rate, p.Models == nil)
+}
+func (f fakeAccounts) RevokeKey(_ context.Context, actor string, id session.ClientKeyID) (session.ClientKey, error) {
+	return aKey, f.call("revoke-key", actor, id)
+}
+func (f fakeAccounts) Calls(_ context.Context, q session.GatewayQuery) ([]session.GatewayCall, error) {
+	return []session.GatewayCall{aGatewayCall}, f.call("calls", q.Key, q.Client, q.Outcome, q.Before, q.Limit)
+}
+func (f fakeAccounts) Call(_ context.Context, id string) (session.GatewayCall, error) {
+	return aGatewayCall, f.call("gateway-call", id)
 }

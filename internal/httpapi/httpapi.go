@@ -20,14 +20,15 @@ import (
 	"time"
 )
 
-// Options are what the API serves and its bounds. Sessions, Models, Tools, Settings and Auth are
-// required; the rest works as it is.
+// Options are what the API serves and its bounds. Sessions, Models, Tools, Settings, Barriers, Accounts and
+// Auth are required; the rest works as it is.
 type Options struct {
 	Sessions Sessions
 	Models   Models
 	Tools    Tools
 	Settings Settings
 	Barriers Barriers
+	Accounts Accounts
 	Auth     *Auth
 	// Page serves the page's files, its index at "/"; nil: there is no page.
 	Page http.Handler

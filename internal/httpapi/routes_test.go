@@ -100,6 +100,18 @@ func TestCalls(t *testing.T) {
 		{"lift a key's cool-off", func() (any, error) {
 			return nil, c.LiftCoolOff(ctx, recovery.Candidate{Provider: "openai", Key: "env:A"})
 		}, "lift-cool-off operator openai with env:A", nil},
+		{"client keys (K-158)", func() (any, error) { return c.ClientKeys(ctx) }, "keys", httpapi.ClientKeyList{ClientKeys: []session.ClientKey{aKey}}},
+		{"create a client key", func() (any, error) {
+			return c.CreateClientKey(ctx, httpapi.NewClientKey{Label: "laptop", ClientTerms: aKey.ClientTerms})
+		}, "create-key operator laptop [openai/*] 3", httpapi.CreatedClientKey{Key: "rpk_1", ClientKey: aKey}},
+		{"change a client key", func() (any, error) {
+			return c.ChangeClientKey(ctx, "key_1", session.ClientTermsPatch{Rate: &aKey.Rate})
+		}, "change-key operator key_1 3 true", aKey},
+		{"revoke a client key", func() (any, error) { return c.RevokeClientKey(ctx, "key_1") }, "revoke-key operator key_1", aKey},
+		{"gateway calls", func() (any, error) {
+			return c.GatewayCalls(ctx, session.GatewayQuery{Key: "key_1", Client: "laptop", Outcome: session.GatewayWhole, Before: "gw_9", Limit: 7})
+		}, "calls key_1 laptop whole gw_9 7", []session.GatewayCall{aGatewayCall}},
+		{"a gateway call", func() (any, error) { return c.GatewayCall(ctx, "gw_1") }, "gateway-call gw_1", aGatewayCall},
 		{"audit (K-180)", func() (any, error) { return c.Audit(ctx, "ses_1", 7) }, "audit ses_1 7", []session.Audit{anAct}},
 		{"audit of all (K-180)", func() (any, error) { return c.Audit(ctx, "", 0) }, "audit  100", []session.Audit{anAct}},
 		{"system (K-029)", func() (any, error) { return c.System(ctx) }, "system", aSystem},

@@ -144,6 +144,8 @@ func (c Compaction) agent() agent.Compaction {
 // Gateway says how other programs' model calls are treated.
 type Gateway struct {
 	FenceWindow Duration `yaml:"fence_window"` // how long a call that broke is not repeated; 0: it may be at once
+	KeepCalls   Duration `yaml:"keep_calls"`   // how long the record of a call is kept; 0: for ever
+	MaxCalls    int      `yaml:"max_calls"`    // how many are; 0: no bound
 }
 
 // Limits bound what the server does at a time.
@@ -207,7 +209,7 @@ func Defaults() Config {
 		},
 		Compaction: Compaction{Strategy: string(agent.Summarize), Threshold: 0.8, Turns: 2},
 		Limits:     Limits{ConcurrentRuns: 16, Queued: "auto"},
-		Gateway:    Gateway{FenceWindow: Duration(10 * time.Minute)},
+		Gateway:    Gateway{FenceWindow: Duration(10 * time.Minute), KeepCalls: Duration(30 * 24 * time.Hour), MaxCalls: 200_000},
 		Tools:      Tools{ApprovalTimeout: Duration(10 * time.Minute), Subagents: Subagents{Depth: 1}},
 		Log:        Log{Format: "text"},
 	}
@@ -439,6 +441,12 @@ func (c *Config) validate() error {
 	}
 	if w := time.Duration(c.Gateway.FenceWindow); w < 0 || w > 24*time.Hour {
 		bad("gateway.fence_window", "want a time from 0 to 24h; 0 lets what broke be repeated")
+	}
+	if k := time.Duration(c.Gateway.KeepCalls); k > 0 && k < 48*time.Hour {
+		bad("gateway.keep_calls", "want 48h or more, which limits on a day's cost look back on; 0 keeps calls for ever")
+	}
+	if c.Gateway.MaxCalls < 0 {
+		bad("gateway.max_calls", "want 0 or more; 0 is no limit")
 	}
 	if _, ok := levels[c.Log.Level]; !ok && c.Log.Level != "" {
 		bad("log.level", "want debug, info, warn or error")

@@ -12,8 +12,10 @@ import (
 	"time"
 
 	"github.com/reprise-run/reprise/failure"
+	"github.com/reprise-run/reprise/internal/accounts"
 	"github.com/reprise-run/reprise/internal/gateway"
 	"github.com/reprise-run/reprise/internal/httpapi"
+	"github.com/reprise-run/reprise/llm"
 	"github.com/reprise-run/reprise/llm/replay"
 	"github.com/reprise-run/reprise/recovery"
 	"github.com/reprise-run/reprise/session"
@@ -131,17 +133,50 @@ func (s *Server) newGateway(ctx context.Context, cfg Config, o Options, coolOffs
 			}
 			return cfg.Recovery.Hold.replay()
 		},
-		Admit: func(r *http.Request) (string, error) {
+		Journal: s.accounts,
+		Admit: func(r *http.Request) (session.ClientKey, error) {
 			if !hosts.Known(r.Host) {
-				return "", fmt.Errorf("the server does not answer to the host %q; list it under auth.hosts", r.Host)
+				return session.ClientKey{}, fmt.Errorf("the server does not answer to the host %q; list it under auth.hosts", r.Host)
 			}
 			if err := cross.Check(r); err != nil {
-				return "", err
+				return session.ClientKey{}, err
 			}
-			return s.auth.Client(r)
+			return s.client(r)
 		},
 	}), nil
 }
+
+// client says who sent a request of the gateway's: a client key that is presented counts, and where
+// there is none a token.
+func (s *Server) client(r *http.Request) (session.ClientKey, error) {
+	for _, secret := range httpapi.Presented(r) {
+		if !strings.HasPrefix(secret, accounts.Prefix) {
+			continue
+		}
+		if k, ok := s.accounts.Admit(r.Context(), secret); ok {
+			return k, nil
+		}
+		return session.ClientKey{}, errors.New("the key is not one of this gateway's, or was revoked")
+	}
+	name, err := s.auth.Client(r)
+	return session.ClientKey{Label: name}, err
+}
+
+// openAccounts opens the books of the gateway.
+func (s *Server) openAccounts(ctx context.Context, cfg Config, o Options, store session.Store) (err error) {
+	s.accounts, err = accounts.Open(ctx, accounts.Options{
+		Store: store, Log: o.Log, About: cfg.about, Sole: true, Chains: cfg.hasChain,
+		Day:  func(set map[string]string) llm.Money { return cfg.live(set).Spend.Day },
+		Keep: time.Duration(cfg.Gateway.KeepCalls), KeepCalls: cfg.Gateway.MaxCalls,
+	})
+	if err != nil {
+		return fmt.Errorf("open the gateway's books: %w", err)
+	}
+	s.started("gateway's books", s.accounts.Close)
+	return nil
+}
+
+func (c *Config) hasChain(name string) bool { return len(c.Chains[name]) > 0 }
 
 // with serves the gateway's routes beside the rest.
 func with(g *gateway.Handler, rest http.Handler) http.Handler {
@@ -198,6 +233,9 @@ func openGateway(ctx context.Context, cfg Config, o *Options) (s *Server, err er
 		return s, err
 	}
 	s.started("store", store.Close)
+	if err := s.openAccounts(ctx, cfg, *o, store); err != nil {
+		return s, err
+	}
 	if s.auth, err = cfg.openAuth(); err != nil {
 		return s, err
 	}

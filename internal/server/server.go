@@ -30,6 +30,7 @@ import (
 	"github.com/reprise-run/reprise/agent/mcptool"
 	"github.com/reprise-run/reprise/agent/workspace"
 	"github.com/reprise-run/reprise/eventlog"
+	"github.com/reprise-run/reprise/internal/accounts"
 	"github.com/reprise-run/reprise/internal/gateway"
 	"github.com/reprise-run/reprise/internal/hooks"
 	"github.com/reprise-run/reprise/internal/httpapi"
@@ -89,6 +90,7 @@ type Server struct {
 	auth      *httpapi.Auth
 	api       *httpapi.Handler
 	gateway   *gateway.Handler
+	accounts  *accounts.Accounts
 	lock      *lock
 	telemetry *telemetry.Telemetry
 	policy    policy // of tools
@@ -142,6 +144,9 @@ func Open(ctx context.Context, cfg Config, o Options) (s *Server, err error) {
 		return s, err
 	}
 	s.started("store", store.Close)
+	if err := s.openAccounts(ctx, cfg, o, store); err != nil {
+		return s, err
+	}
 
 	events, err := eventlog.Open(ctx, eventlog.Options{Dir: filepath.Join(cfg.Data, "events"), Logger: o.Log})
 	if err != nil {
@@ -209,7 +214,7 @@ func Open(ctx context.Context, cfg Config, o Options) (s *Server, err error) {
 		return s, err
 	}
 	s.api = httpapi.New(httpapi.Options{
-		Sessions: s.sessions, Models: s.models, Tools: s.tools, Settings: settings, Barriers: barriers, Auth: s.auth, Page: web.Handler(),
+		Sessions: s.sessions, Models: s.models, Tools: s.tools, Settings: settings, Barriers: barriers, Accounts: s.accounts, Auth: s.auth, Page: web.Handler(),
 		Hosts: cfg.hosts(), Log: o.Log, Metrics: s.telemetry.Handler(),
 		Ready: func(ctx context.Context) error {
 			_, err := s.sessions.System(ctx) // it reads the store

@@ -80,6 +80,52 @@ export interface Check {
   provider: string;
 }
 
+export interface ClientKey {
+  chain?: string;
+  created_at: number;
+  created_by: string;
+  day?: ClientUsage;
+  hold?: string;
+  id: string;
+  label: string;
+  max_attempts?: number;
+  models?: string[];
+  no_fallback?: boolean;
+  rate?: number;
+  revoked_at?: number;
+  revoked_by?: string;
+  spend_day?: number;
+  spend_total?: number;
+  total?: ClientUsage;
+}
+
+export interface ClientKeyList {
+  client_keys: ClientKey[];
+}
+
+export interface ClientTermsPatch {
+  chain?: string;
+  hold?: string;
+  max_attempts?: number;
+  models?: string[];
+  no_fallback?: boolean;
+  rate?: number;
+  spend_day?: number;
+  spend_total?: number;
+}
+
+export interface ClientUsage {
+  cache_read?: number;
+  cache_write?: number;
+  calls: number;
+  input: number;
+  lost?: number;
+  output: number;
+  refused: number;
+  requests: number;
+  spend: Spend;
+}
+
 export interface Compaction {
   after: number;
   before: number;
@@ -116,6 +162,11 @@ export interface Counts {
   other: number;
   text: number;
   thinking: number;
+}
+
+export interface CreatedClientKey {
+  client_key: ClientKey;
+  key: string;
 }
 
 export interface Decision {
@@ -227,6 +278,38 @@ export interface Former {
   reason: string;
 }
 
+export interface GatewayCall {
+  answered?: Candidate;
+  asked?: string;
+  attempts?: Attempt[];
+  began_at: number;
+  client: string;
+  code?: string;
+  cost: Cost;
+  count?: boolean;
+  decision?: Decision;
+  dialect: string;
+  ended_at?: number;
+  failure?: ProviderFailure;
+  id: string;
+  key_id?: string;
+  lost?: number;
+  message?: string;
+  model: string;
+  outcome: string;
+  requests: number;
+  reserved?: number;
+  status?: number;
+  stream?: boolean;
+  tried?: Outcome[];
+  usage?: Usage;
+  waited_ms?: number;
+}
+
+export interface GatewayCallList {
+  calls: GatewayCall[];
+}
+
 export interface Health {
   status: 'ok';
 }
@@ -309,6 +392,18 @@ export interface ModelFacts {
 export interface ModelList {
   chains: Chain[];
   models: Model[];
+}
+
+export interface NewClientKey {
+  chain?: string;
+  hold?: string;
+  label: string;
+  max_attempts?: number;
+  models?: string[];
+  no_fallback?: boolean;
+  rate?: number;
+  spend_day?: number;
+  spend_total?: number;
 }
 
 export interface NewSession {
