@@ -2,6 +2,8 @@ package wire
 
 import (
 	"encoding/json"
+	"slices"
+	"strings"
 
 	"github.com/reprise-run/reprise/llm"
 )
@@ -29,6 +31,18 @@ type Head struct {
 	MaxOutputTokens int
 	ProviderTools   []llm.ProviderTool
 	ProviderState   bool
+}
+
+// searches are the tools of providers that look something up and do nothing else, as their names
+// begin in lower case without underscores.
+var searches = []string{"websearch", "filesearch", "googlesearch"}
+
+// Provided is a tool that the provider runs itself, by its dialect's name for it. A search is
+// read-only: to repeat one does nothing a second time. Whatever else there is may act.
+func Provided(name string) llm.ProviderTool {
+	plain := strings.ReplaceAll(strings.ToLower(name), "_", "")
+	begins := func(s string) bool { return strings.HasPrefix(plain, s) }
+	return llm.ProviderTool{Name: name, ReadOnly: slices.ContainsFunc(searches, begins)}
 }
 
 // Tail knows what is open in the part of an answer that a client was sent, so that a broken

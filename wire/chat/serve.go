@@ -15,7 +15,7 @@ var _ wire.Server = Codec{}
 func (Codec) Head(body []byte) (h wire.Head, err error) {
 	provided := func(kind string, _ []byte) {
 		if kind != "" && kind != "function" && kind != "custom" {
-			h.ProviderTools = append(h.ProviderTools, llm.ProviderTool{Name: kind})
+			h.ProviderTools = append(h.ProviderTools, wire.Provided(kind))
 		}
 	}
 	err = scan.Fields(body, func(name, v []byte) (err error) {

@@ -13,8 +13,8 @@ func TestHead(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"model":"m","stream":true,"max_tokens":7,"messages":[{"role":"user","content":"\"model\":\"x\""}]}`: "m true 7",
 		`{"messages":[],"model":"vendor\u002fm","max_completion_tokens":8}`:                                   "vendor/m false 8",
-		`{"model":"m","tools":[{"type":"function","function":{}},{"type":"custom"},{"type":"web_search"}]}`:   "m false 0 web_search",
-		`{"model":"m","tools":null,"web_search_options":{},"plugins":[{"id":"web"}]}`:                         "m false 0 web_search plugins",
+		`{"model":"m","tools":[{"type":"function","function":{}},{"type":"custom"},{"type":"web_search"}]}`:   "m false 0 web_search (reads)",
+		`{"model":"m","tools":null,"web_search_options":{},"plugins":[{"id":"web"}]}`:                         "m false 0 web_search (reads) plugins",
 		`{"model":"m","web_search_options":null,"plugins":[],"stream":null}`:                                  "m false 0",
 	} {
 		wiretest.Head(t, s, body, want)

@@ -19,7 +19,7 @@ func (Codec) Head(body []byte) (h wire.Head, err error) {
 			case "functiondeclarations", "computeruse":
 			default:
 				if string(v) != "null" {
-					h.ProviderTools = append(h.ProviderTools, llm.ProviderTool{Name: string(name)})
+					h.ProviderTools = append(h.ProviderTools, wire.Provided(string(name)))
 				}
 			}
 			return nil

@@ -14,7 +14,7 @@ func TestHead(t *testing.T) {
 		`{"contents":[],"generationConfig":{"maxOutputTokens":7}}`:                          " false 7",
 		`{"generation_config":{"max_output_tokens":8}}`:                                     " false 8",
 		`{"tools":[{"functionDeclarations":[]},{"computerUse":{}}]}`:                        " false 0",
-		`{"tools":[{"function_declarations":[]},{"googleSearch":{}},{"codeExecution":{}}]}`: " false 0 googleSearch codeExecution",
+		`{"tools":[{"function_declarations":[]},{"googleSearch":{}},{"codeExecution":{}}]}`: " false 0 googleSearch (reads) codeExecution",
 	} {
 		wiretest.Head(t, s, body, want)
 	}

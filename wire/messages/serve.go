@@ -27,7 +27,7 @@ func (Codec) Head(body []byte) (h wire.Head, err error) {
 		})
 		client := func(prefix string) bool { return strings.HasPrefix(kind, prefix) }
 		if kind != "" && kind != "custom" && !slices.ContainsFunc(ours, client) {
-			h.ProviderTools = append(h.ProviderTools, llm.ProviderTool{Name: kind})
+			h.ProviderTools = append(h.ProviderTools, wire.Provided(kind))
 		}
 		return err
 	}
@@ -45,7 +45,7 @@ func (Codec) Head(body []byte) (h wire.Head, err error) {
 			}
 		case "mcp_servers":
 			if !scan.Empty(v) {
-				h.ProviderTools = append(h.ProviderTools, llm.ProviderTool{Name: "mcp"})
+				h.ProviderTools = append(h.ProviderTools, wire.Provided("mcp"))
 			}
 		case "container":
 			h.ProviderState = h.ProviderState || !scan.Empty(v)

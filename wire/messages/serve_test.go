@@ -13,7 +13,7 @@ func TestHead(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"model":"m","max_tokens":7,"stream":true,"messages":[]}`:                                                                                   "m true 7",
 		`{"model":"m","tools":[{"name":"f"},{"type":"custom"},{"type":"bash_20250124"},{"type":"text_editor_20250728"},{"type":"memory_20250818"}]}`: "m false 0",
-		`{"model":"m","tools":[{"type":"web_search_20250305","name":"web_search"},{"type":"code_execution_20250825"}]}`:                              "m false 0 web_search_20250305 code_execution_20250825",
+		`{"model":"m","tools":[{"type":"web_search_20250305","name":"web_search"},{"type":"code_execution_20250825"}]}`:                              "m false 0 web_search_20250305 (reads) code_execution_20250825",
 		`{"model":"m","mcp_servers":[{"type":"url"}],"container":"c"}`:                                                                               "m false 0 mcp state",
 		`{"model":"m","mcp_servers":[],"container":null}`:                                                                                            "m false 0",
 	} {

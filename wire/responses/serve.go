@@ -1,7 +1,8 @@
 package responses
 
 import (
-	"github.com/reprise-run/reprise/llm"
+	"errors"
+
 	"github.com/reprise-run/reprise/wire"
 	"github.com/reprise-run/reprise/wire/internal/openai"
 	"github.com/reprise-run/reprise/wire/internal/scan"
@@ -16,6 +17,11 @@ var local = map[string]bool{"": true, "function": true, "custom": true, "local_s
 // Head implements wire.Server. A response in the background and a conversation are state that
 // the provider keeps; that it stores what it answered is none that a repetition could harm.
 func (Codec) Head(body []byte) (h wire.Head, err error) {
+	tool := func(kind string) {
+		if !local[kind] {
+			h.ProviderTools = append(h.ProviderTools, wire.Provided(kind))
+		}
+	}
 	err = scan.Fields(body, func(name, v []byte) (err error) {
 		switch string(name) {
 		case "model":
@@ -25,11 +31,7 @@ func (Codec) Head(body []byte) (h wire.Head, err error) {
 		case "max_output_tokens":
 			h.MaxOutputTokens = int(scan.Int(v))
 		case "tools":
-			err = openai.Types(v, func(kind string, _ []byte) {
-				if !local[kind] {
-					h.ProviderTools = append(h.ProviderTools, llm.ProviderTool{Name: kind})
-				}
-			})
+			err = listed(v, tool)
 		case "background":
 			h.ProviderState = h.ProviderState || string(v) == "true"
 		case "conversation":
@@ -38,6 +40,24 @@ func (Codec) Head(body []byte) (h wire.Head, err error) {
 		return err
 	})
 	return h, err
+}
+
+// listed calls f for each tool, and for those in a namespace in its place.
+func listed(list []byte, f func(kind string)) (err error) {
+	inner := func(name, v []byte) error {
+		if string(name) == "tools" {
+			return openai.Types(v, func(kind string, _ []byte) { f(kind) })
+		}
+		return nil
+	}
+	types := openai.Types(list, func(kind string, tool []byte) {
+		if kind == "namespace" {
+			err = errors.Join(err, openai.Fields(tool, inner))
+		} else {
+			f(kind)
+		}
+	})
+	return errors.Join(err, types)
 }
 
 // NewTail implements wire.Server.

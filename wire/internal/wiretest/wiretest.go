@@ -248,6 +248,9 @@ func Head(t *testing.T, s wire.Server, body, want string) {
 	got := fmt.Sprintf("%s %t %d", h.Model, h.Stream, h.MaxOutputTokens)
 	for _, tool := range h.ProviderTools {
 		got += " " + tool.Name
+		if tool.ReadOnly {
+			got += " (reads)"
+		}
 	}
 	if h.ProviderState {
 		got += " state"
