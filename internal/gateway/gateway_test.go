@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -61,6 +62,7 @@ type world struct {
 	server   *http.Server
 	mu       sync.Mutex
 	shown    []string // to the provider: keys and queries
+	bodies   []string // that it was sent
 	dial     func(ctx context.Context, network, address string) (net.Conn, error)
 	left     func() // called when a request to the provider has ended
 }
@@ -93,7 +95,7 @@ func runWith(t *testing.T, prepare func(t *testing.T) gateway.Options, f func(w 
 		o := prepare(t)
 		w := &world{t: t, left: func() {}}
 		var err error
-		if w.upstream, err = rehearsal.New(); err != nil {
+		if w.upstream, err = rehearsal.New(own()...); err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(context.Background())
@@ -145,7 +147,13 @@ func runWith(t *testing.T, prepare func(t *testing.T) gateway.Options, f func(w 
 }
 
 func (w *world) far(rw http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		w.t.Error(err)
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
 	w.mu.Lock()
+	w.bodies = append(w.bodies, string(body))
 	w.shown = append(w.shown, fmt.Sprint(r.Header["Authorization"], r.Header["X-Api-Key"], r.Header["X-Goog-Api-Key"], r.URL.RawQuery))
 	w.mu.Unlock()
 	defer w.left()
