@@ -39,7 +39,10 @@ type Request struct {
 	// Header and Query go out with Raw. What the provider is configured to send wins.
 	Header map[string][]string `json:"-"`
 	Query  string              `json:"-"`
-	// Answered, with Raw, is told the header fields of an answer that has begun well, before its
+	// Relay says that the answer goes on to somebody who reads why it stopped, as one to Raw does: it
+	// ends well for whatever reason it does.
+	Relay bool `json:"-"`
+	// Answered is told the header fields of an answer that has begun well, before its
 	// first event is read.
 	Answered func(header map[string][]string) `json:"-"`
 }

@@ -40,7 +40,7 @@ func (p *Provider) Stream(ctx context.Context, permit llm.Permit, req *llm.Reque
 	s.ctx, s.cancel = context.WithCancelCause(ctx)
 	s.transfer = &transfer{data: body, ask: func() error { return permit.Check(s.ctx) }}
 	s.watch = watch{limits: p.config.Timeouts, expire: func(e expired) { s.cancel(e) }}
-	s.raw, s.count = req.Raw != nil, req.Count
+	s.relay, s.count = req.Raw != nil || req.Relay, req.Count
 	if s.piece = req.Whole; s.piece { // nothing is heard before all is there
 		s.watch.limits.FirstEvent, s.watch.limits.Idle = 0, 0
 	}
@@ -72,7 +72,7 @@ type stream struct {
 
 	frames  *sse.Reader
 	decoder wire.Decoder
-	raw     bool        // the request came as bytes, and the answer goes on as bytes
+	relay   bool        // the answer goes on to whoever reads why it stopped
 	piece   bool        // the answer comes in one
 	count   bool        // it is a number of tokens, no output
 	events  []llm.Event // of the last frame
@@ -155,7 +155,7 @@ func (s *stream) deliver(e llm.Event) (llm.Event, error) {
 		return e, s.err
 	case llm.EventDone:
 		s.whole = true
-		if s.raw { // whoever gets the bytes reads the reason
+		if s.relay {
 			s.end(io.EOF)
 			return e, nil
 		}

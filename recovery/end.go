@@ -107,7 +107,11 @@ func (w *way) unaskable() *failure.Failure {
 	for _, o := range w.skipped {
 		said = append(said, o.String())
 	}
-	return failure.NewLocal("no_candidate", "Nobody can take this request: "+strings.Join(said, "; ")+".")
+	rule := "no_candidate"
+	if !slices.ContainsFunc(w.skipped, func(o Outcome) bool { return o.Skipped != SkipLoss }) {
+		rule = SkipLoss
+	}
+	return failure.NewLocal(rule, "Nobody can take this request: "+strings.Join(said, "; ")+".")
 }
 
 // cooling is the failure of a step in which everybody cools off: nothing was sent.

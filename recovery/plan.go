@@ -108,6 +108,10 @@ type Plan struct {
 	// It is called once a step, after the attempt was discarded. What it asks a model counts on
 	// the bound. Its error is a *Stopped, or ends the step as our own failure.
 	Compact func(ctx context.Context, c Compaction) (*llm.Request, error)
+	// Translate returns the request in the words of an entry's dialect. Its error says what would be
+	// lost: then the entry is not asked. It is called once for each entry whose turn may have come;
+	// nil: all take the request as it is.
+	Translate func(e *Entry, req *llm.Request) (*llm.Request, error)
 	// Jitter draws from [0,1); nil: a random source.
 	Jitter func() float64
 }

@@ -38,6 +38,7 @@ type Route struct {
 type Entry struct {
 	Provider string // its name in the configuration
 	Model    string // the upstream's name
+	Dialect  string // that it speaks, for Plan.Translate
 	Facts    llm.ModelFacts
 	Keys     []Key // in order; one without a hash where the provider needs none
 	Large    Ceiling
@@ -74,16 +75,18 @@ const (
 	SkipProbed     = "being_tried"
 	SkipNotReached = "not_reached"
 	SkipLarge      = "large_request"
+	SkipLoss       = "not_translatable" // Outcome.Message says what would be lost
 )
 
 // refuses returns why a model cannot take the request, or nothing. What is not known refuses
 // nothing, and an estimate of the size only where it is half as much again too large.
-func (w *way) refuses(m *llm.ModelFacts) string {
+func (w *way) refuses(entry int) string {
+	m, req := &w.entries[entry].Facts, w.words(entry)
 	no := func(can *bool) bool { return can != nil && !*can }
 	switch {
-	case no(m.Tools) && len(w.req.Tools) > 0:
+	case no(m.Tools) && len(req.Tools) > 0:
 		return SkipTools
-	case no(m.Images) && w.images:
+	case no(m.Images) && slices.ContainsFunc(req.Messages, func(m llm.Message) bool { return hasImage(m.Parts) }):
 		return SkipImages
 	case m.Context > 0 && w.needs.Input*2/3+w.needs.Output > m.Context:
 		return SkipContext
@@ -120,14 +123,18 @@ type Outcome struct {
 	Failed  string    `json:"failed,omitempty"`  // a failure's class
 	Skipped string    `json:"skipped,omitempty"` // one of the Skip words
 	Until   time.Time `json:"until,omitzero"`    // when a wait that is known of is over
-	Message string    `json:"message,omitempty"` // the provider's own
+	Message string    `json:"message,omitempty"` // the provider's own, or what SkipLoss means
 }
 
 func (o Outcome) String() string {
 	if o.Failed != "" {
 		return o.Candidate.String() + ": " + o.Failed
 	}
-	return o.Candidate.String() + " was not asked: " + o.Skipped
+	s := o.Candidate.String() + " was not asked: " + o.Skipped
+	if o.Message != "" {
+		s += " (" + o.Message + ")"
+	}
+	return s
 }
 
 // Choice is who is asked next.
@@ -195,6 +202,7 @@ func (p *pick) forced(w *way) bool {
 
 func (w *way) pick(now time.Time) (p pick) {
 	for _, i := range slices.Clone(w.order) {
+		w.translate(i)
 		if why := w.cannot(i); why != "" {
 			w.skip(i, -1, why, time.Time{})
 			continue
@@ -229,13 +237,16 @@ func (w *way) pick(now time.Time) (p pick) {
 // cannot returns why the entry cannot take the request, or nothing. Where there is no other,
 // its provider decides.
 func (w *way) cannot(entry int) string {
+	if w.said[entry].loss != nil {
+		return SkipLoss
+	}
 	if len(w.entries) == 1 {
 		return ""
 	}
 	if w.ceiling(entry) {
 		return SkipLarge
 	}
-	why := w.refuses(&w.entries[entry].Facts)
+	why := w.refuses(entry)
 	if w.loose && why == SkipContext {
 		return ""
 	}
@@ -245,6 +256,9 @@ func (w *way) cannot(entry int) string {
 // skip remembers why a candidate was passed over.
 func (w *way) skip(entry, key int, why string, until time.Time) {
 	o := Outcome{Candidate: w.name(entry, key), Skipped: why, Until: until}
+	if why == SkipLoss {
+		o.Message = w.said[entry].loss.Error()
+	}
 	w.skipped = slices.DeleteFunc(w.skipped, func(old Outcome) bool { return old.Candidate == o.Candidate })
 	w.skipped = append(w.skipped, o)
 }

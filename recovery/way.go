@@ -21,10 +21,10 @@ type way struct {
 	route   *Route
 	req     *llm.Request // as the caller made it, or as it was made shorter
 	needs   llm.Needs    // of req
-	images  bool         // in req
 	entries []Entry
-	order   []int // the entries that are left, the next one first
-	loose   bool  // an estimate of a request's size keeps nobody away any more
+	said    []said // req in the words of each entry
+	order   []int  // the entries that are left, the next one first
+	loose   bool   // an estimate of a request's size keeps nobody away any more
 
 	cur     candidate
 	verdict Verdict         // that led to cur
@@ -63,8 +63,29 @@ func (p *Plan) walk(req *llm.Request) *way {
 func (w *way) take(req *llm.Request) {
 	if w.req = req; len(w.entries) > 1 {
 		w.needs = req.Needs()
-		w.images = slices.ContainsFunc(req.Messages, func(m llm.Message) bool { return hasImage(m.Parts) })
 	}
+	w.said = make([]said, len(w.entries))
+}
+
+// said is a request in the words of an entry, or why it cannot be said so; zero: nobody has tried.
+type said struct {
+	req  *llm.Request
+	loss error
+}
+
+// translate finds out how the entry is told the request.
+func (w *way) translate(entry int) {
+	if s := &w.said[entry]; w.Translate != nil && *s == (said{}) {
+		s.req, s.loss = w.Translate(&w.entries[entry], w.req)
+	}
+}
+
+// words are the request as the entry is told it, as far as that is known.
+func (w *way) words(entry int) *llm.Request {
+	if r := w.said[entry].req; r != nil {
+		return r
+	}
+	return w.req
 }
 
 // renew reads the entries and their keys.
@@ -136,7 +157,7 @@ func (w *way) choose(c candidate, now time.Time, waited time.Duration) (llm.Prov
 			provider = p.WithGrace(grace)
 		}
 	}
-	return provider, w.req.For(e.Provider, e.Model)
+	return provider, w.words(c.entry).For(e.Provider, e.Model)
 }
 
 // before is who was asked before, in this run or for the session's last reply; zero: nobody
@@ -220,6 +241,9 @@ func (w *way) decide(ctx context.Context, f *failure.Failure, e replay.Evidence)
 	}
 	after := context.WithoutCancel(ctx)
 	err := w.read(after)
+	for _, i := range w.order {
+		w.translate(i)
+	}
 	b := &w.budget
 	b.Requests, b.Jitter, b.Cancelled = w.Bound.Sent, w.jitter(), ctx.Err() != nil
 	b.MoreKeys = w.rotation(now) >= 0

@@ -24,6 +24,8 @@ type body struct {
 	w      http.ResponseWriter
 	flush  func() error
 	header http.Header // of the provider's answer
+	writer wire.Writer // says an answer of another dialect; nil: it is of the client's
+	said   []llm.Event // by writer
 	status int         // that was sent
 	shown  bool        // something of an answer was sent
 	last   time.Time   // of the last byte
@@ -44,13 +46,37 @@ func newBody(x *Exchange, w http.ResponseWriter, t *trace) *body {
 func (b *body) answered(h map[string][]string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.header = h
+	b.header, b.writer = h, nil
+}
+
+// foreign makes the answer of the attempt one to translate. Its header is about another dialect.
+func (b *body) foreign(map[string][]string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.header, b.writer = nil, b.x.Dialect.NewWriter(b.x.Request.Raw, b.whole)
+}
+
+// translate returns the events in the client's dialect.
+func (b *body) translate(events []llm.Event) (_ []llm.Event, err error) {
+	b.said = b.said[:0]
+	for i := range events {
+		if b.said, err = b.writer.Write(b.said, &events[i]); err != nil {
+			return nil, err
+		}
+	}
+	return b.said, nil
 }
 
 // Append implements replay.Sink: what came together goes out together.
 func (b *body) Append(_ context.Context, events []llm.Event) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.writer != nil {
+		var err error
+		if events, err = b.translate(events); err != nil {
+			return err
+		}
+	}
 	b.buf = b.buf[:0]
 	for i := range events {
 		if raw := events[i].Raw; len(raw) > 0 {

@@ -90,7 +90,11 @@ func (x *Exchange) Serve(ctx context.Context, w http.ResponseWriter) Result {
 	}
 	scope := llm.Scope{Session: actor, Run: x.ID, Lineage: llm.LineageMain, Generation: generation}
 	gate := replay.New(scope, ledger, replay.Operator{Actor: actor, Message: x.ID})
-	plan := recovery.Plan{Route: x.Route, Policy: x.Policy, Trace: t, Terms: replay.Terms{Raw: true, Hold: x.Hold}}
+	terms := replay.Terms{Raw: true, Hold: x.Hold}
+	if req.Whole { // also where it is told piece by piece
+		terms.Hold = replay.Hold{Mode: replay.HoldWhole}
+	}
+	plan := recovery.Plan{Route: x.Route, Policy: x.Policy, Trace: t, Terms: terms, Translate: (&translation{x: x, b: b}).request}
 	b.wait()
 	reply, err := recovery.Do(ctx, plan, gate, b, &req)
 	b.rest()

@@ -24,11 +24,14 @@ var codes = map[failure.Class]string{
 	failure.Overloaded: "server_is_overloaded", failure.ContentFiltered: "content_policy_violation",
 }
 
-func code(c failure.Class) string {
-	if s := codes[c]; s != "" {
+func code(f *failure.Failure) string {
+	switch s := codes[f.Class]; {
+	case s != "":
 		return s
+	case f.Class == failure.Local:
+		return f.Rule
 	}
-	return c.String()
+	return f.Class.String()
 }
 
 // refusal is what a client is told that was shown nothing: a status that its own retries fit,
@@ -37,7 +40,7 @@ func code(c failure.Class) string {
 // is the one that every client takes for the last word.
 func (x *Exchange) refusal(s *recovery.Stopped, now time.Time) (wire.Refusal, http.Header, []byte) {
 	f := s.Failure
-	r := wire.Refusal{Status: http.StatusBadRequest, Code: code(f.Class), Message: message(s), Metadata: x.metadata(s)}
+	r := wire.Refusal{Status: http.StatusBadRequest, Code: code(f), Message: message(s), Metadata: x.metadata(s)}
 	h := http.Header{}
 	wait := f.NotBefore.Sub(now)
 	if wait > 0 {
@@ -120,6 +123,11 @@ func message(s *recovery.Stopped) string {
 	}
 	if tried := s.Exhausted(); tried != "" {
 		m += " " + tried
+	}
+	for _, o := range s.Tried {
+		if o.Skipped == recovery.SkipLoss {
+			m += " " + o.String() + "."
+		}
 	}
 	return m
 }

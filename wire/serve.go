@@ -2,6 +2,7 @@ package wire
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -15,6 +16,14 @@ type Server interface {
 	// Head reads the few fields of a raw request that say where it goes and what it may do
 	// there, and looks at nothing else: a long prompt costs one scan.
 	Head(body []byte) (Head, error)
+	// ReadRequest reads a raw request whole, for a model of another dialect. Its error is a Loss
+	// where that would not be told everything. Left out is what changes no answer: who asks and
+	// for what account (metadata, user), what a repetition costs (cache breakpoints and keys),
+	// how the stream is cut (Writer knows), and what states the dialect's own default.
+	ReadRequest(body []byte) (*llm.Request, error)
+	// NewWriter says the answer of a model of another dialect to the client that sent body; in one
+	// piece where whole.
+	NewWriter(body []byte, whole bool) Writer
 	// NewTail follows one streamed answer.
 	NewTail() Tail
 	// KeepAlive is what a waiting client is sent: it means nothing, also before the answer
@@ -22,6 +31,28 @@ type Server interface {
 	KeepAlive() []byte
 	// Refusal is the body of an error status.
 	Refusal(r Refusal) []byte
+}
+
+// Writer says one answer in a dialect. It is used by one goroutine.
+type Writer interface {
+	// Write appends to dst the events that say e, each with its frames as Raw, as a Tail takes
+	// them. Thoughts go on without the proof that only their maker reads. An error means that the
+	// dialect has no word for something that may not be left out.
+	Write(dst []llm.Event, e *llm.Event) ([]llm.Event, error)
+}
+
+// Loss is why a request cannot be told to a model of another dialect: the fields that would not
+// arrive, by their paths, with a reason where the path is none.
+type Loss []string
+
+// told bounds how many fields Error names.
+const told = 5
+
+func (l Loss) Error() string {
+	if n := len(l) - told; n > 0 {
+		return fmt.Sprintf("%s; and %d more", strings.Join(l[:told], "; "), n)
+	}
+	return strings.Join(l, "; ")
 }
 
 // Head is what a raw request says about itself. Gemini's model and stream are in the path.

@@ -36,8 +36,9 @@ const (
 
 // Models says who may answer.
 type Models interface {
-	// Resolve returns the models that a client's name for one stands for, in order, of those that
-	// speak the dialect. They are read anew at each call. The error is for the client.
+	// Resolve returns the models that a client's name for one stands for, in order, with the dialects
+	// that they speak, which may be others than the client's. They are read anew at each call. The
+	// error is for the client.
 	Resolve(dialect, name string) ([]recovery.Entry, error)
 	// Names lists the names that a client can use.
 	Names() []string

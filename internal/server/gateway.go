@@ -24,20 +24,16 @@ import (
 
 // Resolve implements gateway.Models. A name is a chain's, provider/model, a model that a provider
 // of the dialect lists, or, where one provider alone speaks the dialect, whatever that calls its
-// models. Of a chain those are asked that speak the client's dialect.
+// models.
 func (m *Models) Resolve(dialect, name string) ([]recovery.Entry, error) {
 	var entries []recovery.Entry
 	var unread *failure.Failure
-	others := ""
 	for _, model := range m.named(dialect, name) {
 		e, err := m.entry(model)
 		if err != nil {
 			return nil, err
 		}
-		if d := m.providers[e.Provider].dialect; d != dialect {
-			others = fmt.Sprintf("%s speaks %s", e.Name(), d)
-			continue
-		}
+		e.Dialect = m.providers[e.Provider].dialect
 		usable := false
 		for _, k := range e.Keys {
 			if usable = usable || k.Err == nil; k.Err != nil && unread == nil {
@@ -53,8 +49,6 @@ func (m *Models) Resolve(dialect, name string) ([]recovery.Entry, error) {
 		return entries, nil
 	case unread != nil:
 		return nil, unread
-	case others != "":
-		return nil, m.notFound("", name, fmt.Sprintf("Nothing that %q stands for speaks %s: %s.", name, dialect, others))
 	}
 	return nil, m.notFound("", name, fmt.Sprintf("There is no model %q that speaks %s.", name, dialect))
 }

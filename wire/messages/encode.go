@@ -80,7 +80,8 @@ type toolChoice struct {
 // text of a field "arguments". A ProviderTool needs its Config. ProviderState cannot be
 // expressed.
 //
-// Raw goes out with model and stream set; where nothing changes, it is Raw itself.
+// Raw goes out with model and stream set, and without the thoughts that NewWriter's answers had
+// (see unsigned); where nothing changes, it is Raw itself.
 func (Codec) Encode(req *llm.Request) ([]byte, error) {
 	if req.Raw != nil {
 		model, err := json.Marshal(req.Model)
@@ -92,6 +93,9 @@ func (Codec) Encode(req *llm.Request) ([]byte, error) {
 			fields = append(fields, rawjson.Field{Name: "stream", Value: "true"})
 		}
 		body, err := rawjson.Set(req.Raw, fields...)
+		if err == nil {
+			body, err = forget(body)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("raw messages request: %w", err)
 		}

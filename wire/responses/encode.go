@@ -87,11 +87,16 @@ const minTokens = 16
 // Where a history lacks a call's result, history.Turns puts one that says so. Thinking goes
 // back only with the proof that this dialect gave for it, and only before an item of the same
 // turn, as the provider demands. The dialect has no stop sequences: a request with some is
-// refused. A bound under 16 tokens becomes 16, the dialect's least.
+// refused. A bound under 16 tokens becomes 16, the dialect's least. A raw body goes out without the
+// thoughts that NewWriter's answers had (see foreign).
 func (Codec) Encode(req *llm.Request) ([]byte, error) {
 	switch {
 	case req.Raw != nil:
-		return openai.Raw(req)
+		raw, err := openai.Raw(req)
+		if err != nil {
+			return nil, err
+		}
+		return forget(raw)
 	case len(req.Stop) > 0:
 		return nil, errors.New("stop: the responses dialect has no stop sequences")
 	}

@@ -158,7 +158,9 @@ type said struct {
 	OutputIndex  *int64 `json:"output_index,omitempty"`
 	ContentIndex *int64 `json:"content_index,omitempty"`
 	SummaryIndex *int64 `json:"summary_index,omitempty"`
+	Delta        string `json:"delta,omitempty"`
 	Text         any    `json:"text,omitempty"`
+	Arguments    string `json:"arguments,omitempty"`
 	Refusal      any    `json:"refusal,omitempty"`
 	Part         any    `json:"part,omitempty"`
 	Item         any    `json:"item,omitempty"`
@@ -184,9 +186,9 @@ func (t *tail) Broken(r wire.Refusal) []byte {
 	if output == nil {
 		output = []json.RawMessage{}
 	}
-	return t.say(out, said{Type: "response.failed", Response: failed{
+	return t.say(out, said{Type: "response.failed", Response: object{
 		ID: t.id, Object: "response", CreatedAt: t.created, Status: "failed", Model: t.model, Output: output,
-		Error: problem{final, r.Message}, Tools: []string{}, ToolChoice: "auto", Metadata: r.Metadata,
+		Error: &problem{final, r.Message}, Tools: []string{}, ToolChoice: "auto", Metadata: r.Metadata,
 	}})
 }
 
@@ -195,14 +197,14 @@ type problem struct {
 	Message string `json:"message"`
 }
 
-// failed is a response object with the fields that the dialect's schema wants.
-type failed struct {
+// object is a response object with the fields that the dialect's schema wants.
+type object struct {
 	ID         string            `json:"id"`
 	Object     string            `json:"object"`
 	CreatedAt  int64             `json:"created_at"`
 	Status     string            `json:"status"`
-	Error      problem           `json:"error"`
-	Incomplete *string           `json:"incomplete_details"`
+	Error      *problem          `json:"error"`
+	Incomplete any               `json:"incomplete_details"`
 	Instr      *string           `json:"instructions"`
 	Model      string            `json:"model"`
 	Output     []json.RawMessage `json:"output"`
@@ -211,7 +213,7 @@ type failed struct {
 	ToolChoice string            `json:"tool_choice"`
 	Tools      []string          `json:"tools"`
 	TopP       *float64          `json:"top_p"`
-	Usage      *string           `json:"usage"`
+	Usage      *counted          `json:"usage"`
 	Metadata   map[string]string `json:"metadata"`
 }
 

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/reprise-run/reprise/llm"
 	"github.com/reprise-run/reprise/wire/internal/rawjson"
@@ -82,6 +83,16 @@ func Provided(tools []llm.ProviderTool) ([]any, error) {
 		}
 	}
 	return out, nil
+}
+
+// Image is the part that shows an image, given as ImageURL gives it.
+func Image(url string) llm.Part {
+	if kind, data, ok := strings.Cut(strings.TrimPrefix(url, "data:"), ";base64,"); ok && strings.HasPrefix(url, "data:") {
+		if b, err := base64.StdEncoding.DecodeString(data); err == nil {
+			return llm.Part{Kind: llm.PartImage, MediaType: kind, Data: b}
+		}
+	}
+	return llm.Part{Kind: llm.PartImage, URL: url}
 }
 
 // ImageURL returns an image's address, or the image as a data URL.

@@ -220,6 +220,105 @@ func Requests(t *testing.T, c wire.Codec, valid func(t *testing.T, body []byte))
 	}
 }
 
+// Reads reads each body that Requests has written and encodes it again: nothing may be lost or
+// changed. lossy are the requests of which something is, with what is said of it.
+func Reads(t *testing.T, s wire.Server, lossy map[string]string) {
+	files, err := filepath.Glob("testdata/encode/*.json")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no bodies: %v", err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want bytes.Buffer
+		if json.Compact(&want, text) != nil {
+			continue // the dialect refuses this one
+		}
+		name := strings.TrimSuffix(filepath.Base(file), ".json")
+		t.Run(name, func(t *testing.T) {
+			req, err := s.ReadRequest(want.Bytes())
+			if loss := lossy[name]; err != nil || loss != "" {
+				if err == nil || err.Error() != loss {
+					t.Fatalf("lost: %v, want %q", err, loss)
+				}
+				return
+			}
+			var original llm.Request
+			text, err := requests.ReadFile(path.Join("requests", name+".json"))
+			if err == nil {
+				err = json.Unmarshal(text, &original)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Model = original.Model // some dialects have it in the path
+			got, err := s.Encode(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(got, want.Bytes()) {
+				t.Errorf("read and encoded again\n%s\nwas\n%s", got, want.Bytes())
+			}
+			if req.System != original.System || len(req.Tools) != len(original.Tools) || len(original.Tools) > 0 && req.ToolChoice != original.ToolChoice {
+				t.Errorf("read as %+v", req)
+			}
+		})
+	}
+}
+
+// FuzzReads reads anything, beginning with the bodies that Requests has written. What is read is
+// read the same once it was encoded.
+func FuzzReads(f *testing.F, s wire.Server) {
+	files, err := filepath.Glob("testdata/encode/*.json")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		req, err := s.ReadRequest(body)
+		if err != nil {
+			return
+		}
+		once, err := s.Encode(req)
+		if err != nil {
+			return
+		}
+		again, err := s.ReadRequest(once)
+		if err != nil {
+			t.Fatalf("%s\nis read, and is not once it is\n%s\n%v", body, once, err)
+		}
+		again.Model = req.Model
+		twice, err := s.Encode(again)
+		if err != nil || !bytes.Equal(once, twice) {
+			t.Fatalf("%s\nand then %v\n%s", once, err, twice)
+		}
+	})
+}
+
+// Loses checks which fields of a body are lost; none: it is read.
+func Loses(t *testing.T, s wire.Server, body, want string) {
+	t.Helper()
+	got := ""
+	_, err := s.ReadRequest([]byte(body))
+	var loss wire.Loss
+	if errors.As(err, &loss) {
+		got = loss.Error()
+	} else if err != nil {
+		got = "!"
+	}
+	if got != want {
+		t.Errorf("%s\nloses %q, want %q (%v)", body, got, want, err)
+	}
+}
+
 func compare(t *testing.T, file string, got []byte) {
 	t.Helper()
 	if *update {
