@@ -30,6 +30,9 @@ func (w *way) end(f *failure.Failure, d Decision, attempt string, out llm.Output
 	}
 	soonest := w.pick(time.Now()) // it notes who else is not asked, and why
 	for i := range w.entries {
+		if w.said[i].loss != nil {
+			w.skip(i, -1, SkipLoss, time.Time{})
+		}
 		w.skipKeys(i)
 	}
 	if d.Rule == RuleBound {

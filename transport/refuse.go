@@ -59,7 +59,7 @@ func (x *Exchange) refusal(s *recovery.Stopped, now time.Time) (wire.Refusal, ht
 		h.Set("Retry-After", strconv.Itoa(int((max(wait, short)+time.Second-1)/time.Second)))
 	default:
 		r.Status = lasting(f)
-		if f.Dialect == x.Dialect.Dialect() && f.Status == r.Status && json.Valid([]byte(f.Body)) {
+		if f.Dialect == x.Dialect.Dialect() && f.Status == r.Status && len(lost(s)) == 0 && json.Valid([]byte(f.Body)) {
 			body = []byte(f.Body)
 		}
 	}
@@ -115,6 +115,16 @@ func (x *Exchange) broken(s *recovery.Stopped, shown bool) wire.Refusal {
 	return r
 }
 
+// lost are the models that could not be told the request.
+func lost(s *recovery.Stopped) (list []recovery.Outcome) {
+	for _, o := range s.Tried {
+		if o.Skipped == recovery.SkipLoss {
+			list = append(list, o)
+		}
+	}
+	return list
+}
+
 // message is a sentence for a person: the failure, and how much was tried.
 func message(s *recovery.Stopped) string {
 	m := s.Failure.Error()
@@ -124,10 +134,8 @@ func message(s *recovery.Stopped) string {
 	if tried := s.Exhausted(); tried != "" {
 		m += " " + tried
 	}
-	for _, o := range s.Tried {
-		if o.Skipped == recovery.SkipLoss {
-			m += " " + o.String() + "."
-		}
+	for _, o := range lost(s) {
+		m += " " + o.String() + "."
 	}
 	return m
 }

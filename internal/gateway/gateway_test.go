@@ -69,7 +69,8 @@ type world struct {
 
 var names = []string{"chat", "responses", "messages", "gemini"}
 
-// models are one provider of each dialect; "a then b" is a chain of two scripts.
+// models are one provider of each dialect; "a then b" is a chain of two scripts, and "chat:a" a script
+// in the dialect chat.
 type models map[string]*provider.Provider
 
 func (m models) Resolve(dialect, name string) (entries []recovery.Entry, err error) {
@@ -77,7 +78,12 @@ func (m models) Resolve(dialect, name string) (entries []recovery.Entry, err err
 		return nil, errors.New("unknown")
 	}
 	for model := range strings.SplitSeq(name, " then ") {
-		entries = append(entries, recovery.Entry{Provider: dialect, Model: model, Keys: []recovery.Key{{Label: "env:KEY", Hash: "h", Provider: m[dialect].WithKey("operator's")}}})
+		speaks := dialect
+		if d, script, ok := strings.Cut(model, ":"); ok {
+			speaks, model = d, script
+		}
+		entries = append(entries, recovery.Entry{Provider: speaks, Model: model, Dialect: speaks,
+			Keys: []recovery.Key{{Label: "env:KEY", Hash: "h", Provider: m[speaks].WithKey("operator's")}}})
 	}
 	return entries, nil
 }
