@@ -3,8 +3,8 @@
 //
 // It promises:
 //
-//   - The request's bytes go out, and the answer's frames come back, unchanged but for the
-//     model's name and the blank lines between frames. Nothing is decoded into structures: a
+//   - In one dialect the request's bytes go out, and the answer's frames come back, unchanged but for
+//     the model's name and the blank lines between frames. Nothing is decoded into structures: a
 //     request costs one scan for the few fields that say where it goes and what it may do there,
 //     a frame costs the look that says what it shows.
 //   - There is one loop, recovery.Do, and one definition of published, llm/replay's: the client's
@@ -20,9 +20,13 @@
 //     a failure after it ends as one after output does, although nothing was shown.
 //   - An answer that is not streamed is one frame, so that it is repeated, until it is whole, like
 //     any other of which nothing was shown.
+//   - A model of another dialect (recovery.Entry.Dialect) is told the request in its own words, and
+//     answers in the client's. The request is read when such a model's turn may have come, not
+//     before; where it would not be told everything, the model is not asked, and the refusal names
+//     what would be lost (wire.Loss).
 //
 // It refuses to choose who may answer (Exchange.Route says so), to know clients and their keys,
-// to remember anything beyond one exchange but connections, and to translate between dialects.
+// and to remember anything beyond one exchange but connections.
 //
 // What outlives an exchange is behind ports: recovery.CredentialState for what cools off,
 // replay.Ledger for attempts, their usage and evidence, recovery.Trace for decisions, and
