@@ -1,4 +1,4 @@
-import type { Attempt, Message, ModelList, Part, Preview, Receipt, Run, Schedule, Session, SettingList, Settings } from './types';
+import type { Attempt, ClientKey, CoolOff, Fence, GatewayCall, Message, ModelList, Part, Preview, Receipt, Run, Schedule, Session, SettingList, Settings } from './types';
 
 /** An answer that is an error, or no answer (status 0). */
 export class ApiError extends Error {
@@ -83,3 +83,25 @@ export const addViewer = (sid: string, viewer: string) => call<unknown>('POST', 
 export const removeViewer = (sid: string, viewer: string) =>
   fetch(`${session(sid)}/viewers/${viewer}`, { method: 'DELETE', keepalive: true });
 export const listWaiting = () => call<{ waiting: Schedule[] }>('GET', '/api/v1/waiting');
+
+/** What the gateway's screen shows. */
+export interface GatewaySeen {
+  calls: GatewayCall[];
+  fences: Fence[];
+  cool: CoolOff[];
+  keys: ClientKey[];
+}
+
+export async function gateway(): Promise<GatewaySeen> {
+  const get = <T>(path: string) => call<T>('GET', `/api/v1/${path}`);
+  const [{ calls }, { fences }, { cool_offs: cool }, { client_keys: keys }] = await Promise.all([
+    get<{ calls: GatewayCall[] }>('gateway/calls?limit=50'), get<{ fences: Fence[] }>('fences'), get<{ cool_offs: CoolOff[] }>('cool-offs'), get<{ client_keys: ClientKey[] }>('client-keys'),
+  ]);
+  return { calls, fences, cool, keys };
+}
+
+export const gatewayCall = (id: string) => call<GatewayCall>('GET', `/api/v1/gateway/calls/${id}`);
+export const liftFence = (id: string) => call<unknown>('DELETE', `/api/v1/fences/${id}`);
+export const liftCoolOff = (c: CoolOff) => call<unknown>('DELETE', `/api/v1/cool-offs?${new URLSearchParams({ provider: c.provider, model: c.model, key: c.key ?? '' })}`);
+export const createKey = (label: string) => call<{ key: string }>('POST', '/api/v1/client-keys', { label });
+export const revokeKey = (id: string) => call<unknown>('DELETE', `/api/v1/client-keys/${id}`);

@@ -4,7 +4,7 @@ import type { Message, ModelList, Preview } from './types';
 
 // What the page knows: the server's state as it was told, and where the operator is.
 
-export type Route = { name: 'home' | 'new' | 'waiting' | 'archived' | 'settings' } | ({ name: 'session' } & Shown);
+export type Route = { name: 'home' | 'new' | 'waiting' | 'archived' | 'gateway' | 'settings' } | ({ name: 'session' } & Shown);
 
 /** What of a session is shown. */
 export interface Shown {
@@ -41,7 +41,7 @@ export const nothingYet: App = {
   stopping: {}, starting: '', error: '', said: '', receipt: null, dialog: null,
 };
 
-const screens = ['new', 'waiting', 'archived', 'settings'] as const;
+const screens = ['new', 'waiting', 'archived', 'gateway', 'settings'] as const;
 
 /** What an address of the page shows. */
 export function routeOf(path: string, search: string): Route {

@@ -8,6 +8,7 @@ export { Archived } from './ui/archived';
 export { EditChip } from './ui/chip';
 export { Dialogs } from './ui/dialogs';
 export { Drawer } from './ui/drawer';
+export { Gateway } from './ui/gateway';
 export { OldReply } from './ui/old';
 export { Rename } from './ui/rename';
 export { Settings } from './ui/settings';

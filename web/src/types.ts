@@ -4,7 +4,7 @@ import type { Part, Run, Schedule, ToolCall, ToolProgress } from './api.gen';
 // failures and decisions inside attempts, which are RFC 3339.
 
 export type {
-  Attempt, Chain, Cost, Decision, Event as ServerEvent, Failure, Message, Model, ModelList, Outcome, Output, OutputEvent as StreamEvent, Part, Pending, Preview, Progress,
+  Attempt, Chain, ClientKey, CoolOff, Cost, Decision, Event as ServerEvent, Failure, Fence, GatewayCall, Message, Model, ModelList, Outcome, Output, OutputEvent as StreamEvent, Part, Pending, Preview, Progress,
   ProviderFailure, Receipt, Recovery, Run, Schedule, Session, Setting, SettingList, Settings, Snapshot, Spend, System, ToolCall, ToolProgress,
 } from './api.gen';
 

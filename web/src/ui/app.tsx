@@ -50,6 +50,8 @@ export function Root({ store }: { store: Store }) {
                 late && <late.Waiting store={store} app={app} />
               ) : route.name === 'archived' ? (
                 late && <late.Archived store={store} app={app} />
+              ) : route.name === 'gateway' ? (
+                late && <late.Gateway store={store} app={app} />
               ) : route.name === 'settings' ? (
                 late && <late.Settings store={store} app={app} />
               ) : (

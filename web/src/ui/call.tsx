@@ -77,7 +77,7 @@ function Far({ of, name }: { of: ToolProgress; name: string }) {
   return (
     <p class="call-far">
       {of.total && <progress max={of.total} value={of.done} aria-label={`Progress of ${name}`} />}
-      <span>{of.text || (of.total ? `${of.done} of ${of.total}` : `${of.done} so far`)}</span>
+      <span>{of.text || (of.total ? `${of.done} of ${of.total}` : of.done)}</span>
     </p>
   );
 }
@@ -99,8 +99,8 @@ function Approval({ store, call }: { store: Store; call: ToolCall }) {
         answer(true);
       }}
     >
-      <p>It has not started. Without an answer it is denied at {nearTime(call.approval!.expires_at)}.</p>
-      <label for={id}>Reason of a denial, told to the model</label>
+      <p>Without an answer it is denied at {nearTime(call.approval!.expires_at)}.</p>
+      <label for={id}>Reason, told to the model</label>
       <input id={id} type="text" value={reason} onInput={(e) => setReason(e.currentTarget.value)} />
       <div class="ask-actions">
         <button type="button" class="button" disabled={busy} onClick={() => answer(false)}>

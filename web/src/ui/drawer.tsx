@@ -76,7 +76,7 @@ export function Drawer({ store, app, of }: Props) {
       {loaded && attempts.length === 0 && <p class="soft">{turn ? 'No request has been sent yet.' : 'There is no such message.'}</p>}
       <ol class="attempts">
         {attempts.map((a, i) => (
-          <Card key={a.id} attempt={a} number={i + 1} before={attempts[i - 1]} run={runs.find((r) => r.id === a.run_id)!} />
+          <AttemptCard key={a.id} attempt={a} number={i + 1} before={attempts[i - 1]} run={runs.find((r) => r.id === a.run_id)!} />
         ))}
       </ol>
       {attempts.length > 0 && (
@@ -109,8 +109,8 @@ function outcome(a: Attempt): string {
 }
 
 /** What led to an attempt. before: the one that came before it, of whichever run. */
-function kind(a: Attempt, before: Attempt | undefined, run: Run): string {
-  if (before?.run_id !== a.run_id) return run.trigger === 'message' ? 'first' : run.trigger === 'retry' && run.actor === 'timer' ? 'timed retry' : triggerWords(run);
+function kind(a: Attempt, before: Attempt | undefined, run: Run | undefined): string {
+  if (before?.run_id !== a.run_id) return !run || run.trigger === 'message' ? 'first' : run.trigger === 'retry' && run.actor === 'timer' ? 'timed retry' : triggerWords(run);
   if (a.after !== before.id) return 'next step';
   if (before.provider !== a.provider || before.model !== a.model) return 'next model';
   return before.key === a.key ? 'retry' : 'other key';
@@ -120,14 +120,15 @@ interface CardProps {
   attempt: Attempt;
   number: number; // in the drawer, from 1
   before: Attempt | undefined;
-  run: Run;
+  run?: Run; // undefined: a program asked, through the gateway
 }
 
-function Card({ attempt: a, number, before, run }: CardProps) {
+/** One request, what came of it, and what was decided. */
+export function AttemptCard({ attempt: a, number, before, run }: CardProps) {
   const d = a.decision;
   const p = a.evidence.published;
   const state = outcome(a);
-  const waited = before?.ended_at && (a.after === before.id || (a.run_id !== before.run_id && run.trigger === 'retry'));
+  const waited = before?.ended_at && (a.after === before.id || (a.run_id !== before.run_id && run?.trigger === 'retry'));
   const wait = d?.next_at && a.ended_at ? Date.parse(d.next_at) - a.ended_at : 0;
   return (
     <li class={`attempt ${a.ok ? 'ok' : ''}`}>

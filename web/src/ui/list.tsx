@@ -78,6 +78,9 @@ function List({ store, app }: { store: Store; app: App }) {
           <Link store={store} to="/archived" class="">
             Archived
           </Link>
+          <Link store={store} to="/gateway" class="">
+            Gateway
+          </Link>
           <Link store={store} to="/settings" class="">
             Settings
           </Link>
