@@ -110,11 +110,13 @@ function Call({ store, call: c, now }: { store: Store; call: GatewayCall; now: n
             {took((c.ended_at ?? now) - c.began_at)} · {clockTime(c.began_at, now)}
           </span>
         </summary>
-        <p class="soft">
-          {c.id} · cost {cost(c.cost)}
-          {shown.message && ` · ${shown.message}`}
-        </p>
-        <ol class="attempts">{whole?.attempts?.map((a, i) => <AttemptCard key={a.id} attempt={a} number={i + 1} before={whole.attempts![i - 1]} />)}</ol>
+        <div class="call-body">
+          <p class="soft">
+            {c.id} · cost {cost(c.cost)}
+            {shown.message && ` · ${shown.message}`}
+          </p>
+          <ol class="attempts">{whole?.attempts?.map((a, i) => <AttemptCard key={a.id} attempt={a} number={i + 1} before={whole.attempts![i - 1]} />)}</ol>
+        </div>
       </details>
     </li>
   );
