@@ -64,11 +64,9 @@ export function Gateway({ store, app }: { store: Store; app: App }) {
               For
               <input type="text" name="label" required />
             </label>
-            <div class="ask-actions">
-              <button type="submit" class="button">
-                Make a key
-              </button>
-            </div>
+            <button type="submit" class="button">
+              Make a key
+            </button>
           </form>
           {made && (
             <p>
@@ -97,7 +95,6 @@ function Part({ title, rows, children }: { title: string; rows: ComponentChildre
 function Call({ store, call: c, now }: { store: Store; call: GatewayCall; now: number }) {
   const [whole, setWhole] = useState<GatewayCall | null>(null);
   const read = (open: boolean) => open && void api.gatewayCall(c.id).then(setWhole, (e: Error) => store.failed(e.message));
-  const shown = whole ?? c;
   return (
     <li class="call">
       <details class="fold" onToggle={(e) => read(e.currentTarget.open)}>
@@ -113,7 +110,7 @@ function Call({ store, call: c, now }: { store: Store; call: GatewayCall; now: n
         <div class="call-body">
           <p class="soft">
             {c.id} · cost {cost(c.cost)}
-            {shown.message && ` · ${shown.message}`}
+            {whole?.message && ` · ${whole.message}`}
           </p>
           <ol class="attempts">{whole?.attempts?.map((a, i) => <AttemptCard key={a.id} attempt={a} number={i + 1} before={whole.attempts![i - 1]} />)}</ol>
         </div>
