@@ -173,9 +173,10 @@ func (x *Exchange) tell(h http.Header, t *trace) {
 	asked, attempts := t.state()
 	h.Set(HeaderID, x.ID)
 	h.Set(HeaderAttempts, strconv.Itoa(attempts))
-	if asked.Model != "" {
-		h.Set(HeaderModel, asked.Provider+"/"+asked.Model)
+	if attempts == 0 {
+		return
 	}
+	h.Set(HeaderModel, asked.Provider+"/"+asked.Model)
 	if asked.Key != "" {
 		h.Set(HeaderKey, asked.Key)
 	}

@@ -139,7 +139,10 @@ func explainAttempt(w io.Writer, a *session.Attempt) {
 		by += "  " + l
 	}
 	asked := recovery.Candidate{Provider: a.Provider, Model: a.Model, Key: a.Key}
-	fmt.Fprintf(w, "\nAttempt %d  step %d  %s  %s\n", a.Number, a.Evidence.Scope.Step+1, by, asked)
+	if a.SessionID != "" { // a gateway's call is one step, and told to no hook
+		by = fmt.Sprintf("step %d  %s", a.Evidence.Scope.Step+1, by)
+	}
+	fmt.Fprintf(w, "\nAttempt %d  %s  %s\n", a.Number, by, asked)
 	if s := a.SwitchedFrom; s != nil {
 		fmt.Fprintf(w, "  switched from %s: %s\n", s.Candidate, s.Reason)
 	}
@@ -156,11 +159,13 @@ func explainAttempt(w io.Writer, a *session.Attempt) {
 	} else {
 		fmt.Fprintf(w, "  published %d characters of text, %d of thinking, %d tool calls, %d other parts\n", p.Text, p.Thinking, p.Calls, p.Other)
 	}
-	fmt.Fprintf(w, "  hooks %d", len(a.Hooks))
-	for _, h := range a.Hooks {
-		fmt.Fprintf(w, "  %s was told of %s", h.Hook, h.Event)
+	if a.SessionID != "" {
+		fmt.Fprintf(w, "  hooks %d", len(a.Hooks))
+		for _, h := range a.Hooks {
+			fmt.Fprintf(w, "  %s was told of %s", h.Hook, h.Event)
+		}
+		fmt.Fprintln(w)
 	}
-	fmt.Fprintln(w)
 	fmt.Fprintf(w, "  cost %s\n", cost(a.Cost))
 	if u := a.Usage; u != nil {
 		fmt.Fprintf(w, "    %d tokens in", u.Input)
