@@ -186,10 +186,7 @@ func (r *record) Close(_ context.Context, res transport.Result) {
 	if s := res.Stopped; s != nil {
 		c.Failure, c.Decision, c.Tried = brief(s.Failure), &s.Decision, s.Tried
 	}
-	if res.Shown {
-		c.Usage = res.Output.Usage
-	}
-	c.Cost.Kind = llm.CostKnown
+	c.Usage, c.Cost.Kind = res.Output.Usage, llm.CostKnown
 	for i := range c.Attempts {
 		a := &c.Attempts[i]
 		if i > 0 {

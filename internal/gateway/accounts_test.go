@@ -209,7 +209,13 @@ func TestTermsOfKey(t *testing.T) {
 			t.Errorf("%s", body)
 		}
 	})
-	kept(t, session.ClientTerms{MaxAttempts: 2, NoFallback: true}, func(w *world, b *books) {
+	kept(t, session.ClientTerms{NoFallback: true}, func(w *world, b *books) {
+		resp, _, _ := b.ask(w, "messages", "always-503 then ok-fast", true)
+		if n := w.upstream.Requests().Total; resp.StatusCode < 500 || n != 3 {
+			t.Errorf("without fallback: %d, %d requests", resp.StatusCode, n)
+		}
+	})
+	kept(t, session.ClientTerms{MaxAttempts: 2}, func(w *world, b *books) {
 		for header, want := range map[string]int{"": 2, "1": 1, "9": 2} {
 			var add []string
 			if header != "" {
@@ -247,7 +253,7 @@ func TestRate(t *testing.T) {
 			if resp, _, _ := b.ask(w, dialect, "ok-fast", false); resp.StatusCode != 200 {
 				t.Errorf("%s, after the wait: %d", dialect, resp.StatusCode)
 			}
-			<-time.After(time.Minute)
+			<-time.After(10 * time.Minute) // no more than a minute's add up
 		}
 		if n := w.upstream.Requests().Total; n != 4*len(names) {
 			t.Errorf("%d requests", n)
@@ -414,6 +420,14 @@ func TestCaps_K155(t *testing.T) {
 				}
 				if resp, _, _ := b.ask(w, "messages", "ok-fast", true); resp.StatusCode != 200 {
 					t.Errorf("after the end: %d", resp.StatusCode)
+				}
+				// What is set aside serves every attempt of a call: those that failed have cost nothing.
+				total := b.key(w.t).Total.Spend.Amount + 11*most/10
+				if _, err := b.ChangeKey(w.t.Context(), "ann", b.id, session.ClientTermsPatch{SpendTotal: &total, SpendDay: new(llm.Money)}); err != nil {
+					t.Fatal(err)
+				}
+				if resp, body, _ := b.ask(w, "messages", "overloaded-then-ok-fast", true); b.of(w, resp).Requests != 2 || resp.StatusCode != 200 {
+					t.Errorf("two attempts: %d %s", resp.StatusCode, body)
 				}
 			})
 		})
