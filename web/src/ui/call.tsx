@@ -4,6 +4,7 @@ import type { Call as ToolCall, Part, Session, ToolProgress } from '../types';
 import { stateWords } from '../list';
 import { callState, rowState } from '../view';
 import { count, nearTime, took } from '../words';
+import { once } from './hooks';
 import { Icon } from './icons';
 import { Link } from './link';
 
@@ -86,31 +87,21 @@ function Far({ of, name }: { of: ToolProgress; name: string }) {
 function Approval({ store, call }: { store: Store; call: ToolCall }) {
   const id = useId();
   const [reason, setReason] = useState('');
-  const [busy, setBusy] = useState(false);
-  const answer = (approve: boolean) => {
-    setBusy(true);
-    void store.answerCall(call.call_id, approve, reason.trim()).then(() => setBusy(false));
-  };
+  const answer = (approve: boolean) => once(() => store.answerCall(call.call_id, approve, reason.trim()));
   return (
-    <form
-      class="approval"
-      onSubmit={(e) => {
-        e.preventDefault();
-        answer(true);
-      }}
-    >
+    <div class="approval">
       <p>Without an answer it is denied at {nearTime(call.approval!.expires_at)}.</p>
       <label for={id}>Reason, told to the model</label>
       <input id={id} type="text" value={reason} onInput={(e) => setReason(e.currentTarget.value)} />
       <div class="ask-actions">
-        <button type="button" class="button" disabled={busy} onClick={() => answer(false)}>
+        <button type="button" class="button" onClick={answer(false)}>
           Deny
         </button>
-        <button type="submit" class="button primary" disabled={busy}>
+        <button type="button" class="button primary" onClick={answer(true)}>
           Approve
         </button>
       </div>
-    </form>
+    </div>
   );
 }
 
