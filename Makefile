@@ -7,7 +7,7 @@ TESTED     = $(shell go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPa
 FUZZTIME  ?= 2m
 STATICCHECK = go tool -modfile=$(CURDIR)/.ci/tools/go.mod staticcheck
 
-.PHONY: run test check unit explore conformance page e2e soak screenshots bench golden generate fuzz setup
+.PHONY: run test check unit explore conformance page e2e soak clients screenshots bench golden generate fuzz setup
 
 run:
 	go run ./cmd/reprise serve
@@ -48,6 +48,11 @@ e2e: setup e2e/browser/node_modules/.package-lock.json e2e/mcp/node_modules/.pac
 soak:
 	go test -count=1 -v -timeout 20m ./e2e -run TestSoak -soak 10m
 	GOGC=1600 go -C internal/explore test -count=1 -timeout 60m -run TestExplore -deviations 2 -for 10m
+
+# Coding agents of other makers before every fault, through the gateway. Their packages are a gigabyte
+# and their runs take ten minutes, so CI does without; docs/clients.md says what came of it.
+clients: setup e2e/agents/node_modules/.package-lock.json
+	go run ./e2e/agents
 
 %/node_modules/.package-lock.json: %/package-lock.json
 	npm --prefix $* ci --no-audit --no-fund

@@ -60,6 +60,7 @@ var table = map[string]string{
 	"internal/server": "agent agent/mcptool agent/workspace catalogue eventlog failure internal/accounts internal/client internal/gateway internal/hooks internal/httpapi internal/telemetry llm llm/replay provider provider/rehearsal " +
 		"recovery session store/sqlite web wire wire/chat wire/gemini wire/messages wire/responses",
 	"bench":       "",
+	"e2e/agents":  "provider/rehearsal",
 	"cmd/reprise": "failure internal/client internal/httpapi internal/server llm llm/replay provider/rehearsal recovery session",
 }
 
