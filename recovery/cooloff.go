@@ -2,6 +2,7 @@ package recovery
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/reprise-run/reprise/failure"
@@ -22,6 +23,8 @@ type CredentialState interface {
 	// Settle gives back what Probe returned. Where the provider has answered, the lanes are
 	// open again.
 	Settle(ctx context.Context, lanes []CoolOff, answered bool) error
+	// Opened is closed when the next lane is opened in this process, by an answer or by a person.
+	Opened() <-chan struct{}
 }
 
 // Lane is what cools off together: a key at every model (Model empty), a key at one model, or
@@ -53,8 +56,14 @@ const (
 	circuit = 30 * time.Second
 	// probeFor bounds how long one probe keeps others away: longer than any first event takes.
 	probeFor = 150 * time.Second
-	// probePoll is how often those who wait for a probe's outcome look.
+	// probePoll is how often those who wait for a probe of another process look for its outcome.
 	probePoll = time.Second
+	// moment is the longest stated wait that may say no more than that a request came too early
+	// by less: limiters count in whole seconds. The first of them speaks for its request alone.
+	moment = 2 * time.Second
+	// spread is the time over which those who have waited for the same lane go: all at once would
+	// close it again.
+	spread = 100 * time.Millisecond
 )
 
 // lane is what a failure of the candidate speaks against. ok is false where it speaks against
@@ -69,11 +78,15 @@ func (w *way) lane(f *failure.Failure) (l Lane, ok bool) {
 		}
 		return Lane{Key: key}, true
 	case f.Retryable && f.Class.Retryable(), rotates(f), advances(f):
-		// Alone, a model is asked at the pace of the tiers, where it names no time itself.
-		return Lane{Model: model}, len(w.entries) > 1 || !f.NotBefore.IsZero()
+		busy := f.Class == failure.Overloaded || f.Class == failure.RateLimited
+		return Lane{Model: model}, len(w.entries) > 1 || !f.NotBefore.IsZero() || busy && !w.paced()
 	}
 	return Lane{}, false
 }
+
+// paced reports whether the tiers alone set the pace at which a model is asked, where it names no
+// time itself: there is no other, and no client that repeats what fails at a pace of its own.
+func (w *way) paced() bool { return len(w.entries) == 1 && w.Policy.HandOver }
 
 // rest is until when a lane cools off after the decision, and whether the provider has named
 // that time; zero: it does not.
@@ -84,7 +97,7 @@ func (w *way) rest(f *failure.Failure, d Decision, l Lane, now time.Time) (until
 	}
 	var own time.Duration
 	switch {
-	case d.Verdict == Retry && l.Key == "", l.Key == "" && len(w.entries) == 1:
+	case d.Verdict == Retry && l.Key == "", l.Key == "" && w.paced():
 	case d.Verdict == Retry:
 		own = d.NextAt.Sub(now)
 	case !f.Class.Retryable():
@@ -100,17 +113,26 @@ func (w *way) rest(f *failure.Failure, d Decision, l Lane, now time.Time) (until
 	return f.NotBefore, true
 }
 
-// cool stores what the failure means for others, and gives back the probes that it leaves open.
+// cool stores what the failure means for others, and gives back the probes that it leaves open,
+// in this order: nobody tries in between.
 func (w *way) cool(ctx context.Context, f *failure.Failure, d Decision, l Lane, ok bool, now time.Time) error {
-	s := w.route.State
-	if s == nil {
+	if w.route.State == nil {
 		return nil
 	}
-	if err := w.settle(ctx, false); err != nil || !ok {
-		return err
+	var err error
+	if ok {
+		err = w.close(ctx, f, d, l, now)
 	}
+	return errors.Join(err, w.settle(ctx, false), w.read(ctx))
+}
+
+// close lets the lane rest for as long as the failure says.
+func (w *way) close(ctx context.Context, f *failure.Failure, d Decision, l Lane, now time.Time) error {
 	until, stated := w.rest(f, d, l, now)
-	if !until.After(now) {
+	switch {
+	case d.Verdict == Retry && stated && until.Sub(now) <= moment && w.off(l).Generation == 0:
+		until = now // it is in doubt: somebody else's request tries it, and this one waits
+	case !until.After(now):
 		return nil
 	}
 	c := CoolOff{Lane: l, Candidate: Candidate{Provider: w.entries[w.cur.entry].Provider}, Reason: f.Class,
@@ -124,10 +146,7 @@ func (w *way) cool(ctx context.Context, f *failure.Failure, d Decision, l Lane, 
 	if l.Key != "" {
 		c.Key = w.entries[w.cur.entry].Keys[w.cur.key].Label
 	}
-	if err := s.CoolOff(ctx, c); err != nil {
-		return err
-	}
-	return w.read(ctx)
+	return w.route.State.CoolOff(ctx, c)
 }
 
 // read asks what cools off.
@@ -155,7 +174,7 @@ func (w *way) ready(entry, key int, now time.Time) (until time.Time, busy bool, 
 	hash, model := e.Keys[key].Hash, e.Name()
 	for _, c := range w.offs {
 		switch {
-		case c.Lane.Key == "" && (c.Lane.Model != model || len(w.entries) == 1 && !c.Stated),
+		case c.Lane.Key == "" && (c.Lane.Model != model || w.paced() && !c.Stated),
 			c.Lane.Key != "" && c.Lane.Key != hash,
 			c.Lane.Model != "" && c.Lane.Model != model:
 			continue

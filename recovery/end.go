@@ -26,6 +26,9 @@ func (w *way) stopped(f *failure.Failure, rule Rule) *Stopped {
 func (w *way) end(f *failure.Failure, d Decision, attempt string, out llm.Output) *Stopped {
 	s := &Stopped{Failure: f, Decision: d, Attempt: attempt, Output: out, Attempts: len(w.outcomes), Waited: w.waited}
 	if len(w.entries) == 1 && len(w.entries[0].Keys) == 1 {
+		if !w.Policy.HandOver {
+			w.stateTime(s)
+		}
 		return s
 	}
 	soonest := w.pick(time.Now()) // it notes who else is not asked, and why
@@ -56,13 +59,18 @@ func (w *way) end(f *failure.Failure, d Decision, attempt string, out llm.Output
 	case d.Safe && (d.Eligible || rotates(f) || advances(f)):
 		s.Failure = w.failures[0]
 	}
-	// The state's times are rounded up to whole milliseconds.
+	w.stateTime(s)
+	return s
+}
+
+// stateTime makes the failure's time the one at which somebody may be asked again. The state's
+// times are rounded up to whole milliseconds.
+func (w *way) stateTime(s *Stopped) {
 	if at := w.earliest(time.Now()); w.route.State != nil && s.Failure.Retryable && at.Sub(s.Failure.NotBefore).Abs() >= time.Millisecond {
 		c := *s.Failure
 		c.NotBefore, c.Hint = at, "cool_off"
 		s.Failure = &c
 	}
-	return s
 }
 
 // unreached lists whom the step's bound left no request for.

@@ -24,6 +24,16 @@ type memory struct {
 	rows map[recovery.Lane]recovery.CoolOff
 
 	generation int64
+	opened     chan struct{}
+}
+
+func (m *memory) Opened() <-chan struct{} {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.opened == nil {
+		m.opened = make(chan struct{})
+	}
+	return m.opened
 }
 
 func (m *memory) CoolOffs(context.Context) ([]recovery.CoolOff, error) {
@@ -73,6 +83,10 @@ func (m *memory) Settle(_ context.Context, lanes []recovery.CoolOff, answered bo
 		case old.Generation != l.Generation:
 		case answered:
 			delete(m.rows, l.Lane)
+			if m.opened != nil {
+				close(m.opened)
+				m.opened = nil
+			}
 		default:
 			old.Probed = time.Time{}
 			m.generation++

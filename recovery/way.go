@@ -104,6 +104,7 @@ func (w *way) next(ctx context.Context) (llm.Provider, *llm.Request, *Stopped) {
 			return nil, nil, w.stopped(failure.NewLocal("request_bound", Rules[RuleBound]), RuleBound)
 		}
 		now := time.Now()
+		opened := w.opened()
 		err := w.read(ctx)
 		p := w.pick(now)
 		took := false
@@ -126,11 +127,11 @@ func (w *way) next(ctx context.Context) (llm.Provider, *llm.Request, *Stopped) {
 		case !w.route.begun && !w.route.Going && !p.probed, wait > left:
 			return nil, nil, w.stopped(w.cooling(p), RuleCooling)
 		default:
-			wait += time.Duration(w.jitter() * float64(min(wait, probePoll))) // a reset is no stampede
-			left -= wait
-			if !w.sleep(ctx, now.Add(wait)) {
+			late := w.late(left)
+			if !w.wait(ctx, opened, now.Add(wait+late), late) {
 				return nil, nil, w.stopped(w.failure(ctx, nil, 0), RuleCancelled)
 			}
+			left -= time.Since(now)
 		}
 	}
 }
@@ -270,6 +271,36 @@ func (w *way) ceiling(entry int) bool {
 		}
 	}
 	return asked >= e.Large.Requests
+}
+
+// late is how much later than others a request goes that waits with them: a reset is no stampede, and who has
+// waited longest comes first.
+func (w *way) late(left time.Duration) time.Duration {
+	return time.Duration(w.jitter() * float64(spread) * float64(left) / float64(w.Policy.Tier1.Cap))
+}
+
+// opened is closed when a lane opens.
+func (w *way) opened() <-chan struct{} {
+	if w.route.State == nil {
+		return nil
+	}
+	return w.route.State.Opened()
+}
+
+// wait is sleep that ends early, but for the delay, where a lane opens.
+func (w *way) wait(ctx context.Context, opened <-chan struct{}, until time.Time, delay time.Duration) bool {
+	began := time.Now()
+	t := time.NewTimer(time.Until(until))
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	case <-opened:
+		w.waited += time.Since(began)
+		return w.sleep(ctx, time.Now().Add(delay))
+	}
+	w.waited += time.Since(began)
+	return ctx.Err() == nil
 }
 
 // sleep returns true at the time, or false as soon as ctx is done.

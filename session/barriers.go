@@ -35,14 +35,22 @@ const fencesOfClient = 1000
 // that cool off. They work as long as the store does, and are safe for concurrent use.
 type Barriers struct {
 	store   Store
+	opened  *signal
 	changed func()
 }
 
 // Barriers returns the manager's, whose observers learn of changes.
-func (m *Manager) Barriers() *Barriers { return &Barriers{m.store, func() { kick(m.counts) }} }
+func (m *Manager) Barriers() *Barriers {
+	return &Barriers{m.store, &m.opened, func() { kick(m.counts) }}
+}
 
 // NewBarriers returns those of a store that has no manager in this process.
-func NewBarriers(s Store) *Barriers { return &Barriers{s, func() {}} }
+func NewBarriers(s Store) *Barriers { return &Barriers{s, new(signal), func() {}} }
+
+// Credentials returns what cools off, for whoever asks a model.
+func (b *Barriers) Credentials() recovery.CredentialState {
+	return credentials{b.store, b.opened, b.changed}
+}
 
 // Fences lists the fences that stand, the newest first.
 func (b *Barriers) Fences(ctx context.Context) (list []Fence, err error) {
@@ -118,6 +126,7 @@ func (b *Barriers) lift(ctx context.Context, actor, act, what string, f func(tx 
 	case errors.Is(err, ErrLost):
 		return fmt.Errorf("%s %s: %w", act, what, ErrNotFound)
 	case err == nil:
+		b.opened.give()
 		b.changed()
 	}
 	return err

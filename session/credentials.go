@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/reprise-run/reprise/recovery"
@@ -13,7 +14,33 @@ import (
 // changes: then one request more finds out.
 type credentials struct {
 	store   Store
+	opened  *signal
 	changed func()
+}
+
+// signal wakes everybody who waits for it. It is safe for concurrent use; its zero value is ready.
+type signal struct {
+	mu sync.Mutex
+	c  chan struct{}
+}
+
+// next is closed when the signal is given next.
+func (s *signal) next() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.c == nil {
+		s.c = make(chan struct{})
+	}
+	return s.c
+}
+
+func (s *signal) give() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.c != nil {
+		close(s.c)
+		s.c = nil
+	}
 }
 
 var _ recovery.CredentialState = credentials{}
@@ -21,11 +48,8 @@ var _ recovery.CredentialState = credentials{}
 // Credentials returns what cools off, for whoever asks a model outside a session. It works as
 // long as the store does.
 func (m *Manager) Credentials() recovery.CredentialState {
-	return credentials{m.store, func() { kick(m.counts) }}
+	return credentials{m.store, &m.opened, func() { kick(m.counts) }}
 }
-
-// NewCredentials returns what cools off in a store that has no manager in this process.
-func NewCredentials(s Store) recovery.CredentialState { return credentials{s, func() {}} }
 
 // CoolOffs implements recovery.CredentialState.
 func (c credentials) CoolOffs(ctx context.Context) (list []recovery.CoolOff, err error) {
@@ -62,7 +86,7 @@ func (c credentials) Probe(ctx context.Context, lanes []recovery.CoolOff, until 
 
 // Settle implements recovery.CredentialState.
 func (c credentials) Settle(ctx context.Context, lanes []recovery.CoolOff, answered bool) error {
-	return c.update(ctx, func(tx Tx) error {
+	err := c.update(ctx, func(tx Tx) error {
 		for _, l := range lanes {
 			if err := tx.SettleCoolOff(l, answered); err != nil && !errors.Is(err, ErrLost) {
 				return err
@@ -70,7 +94,14 @@ func (c credentials) Settle(ctx context.Context, lanes []recovery.CoolOff, answe
 		}
 		return nil
 	})
+	if answered && err == nil {
+		c.opened.give()
+	}
+	return err
 }
+
+// Opened implements recovery.CredentialState.
+func (c credentials) Opened() <-chan struct{} { return c.opened.next() }
 
 // update changes what cools off, and lets observers know.
 func (c credentials) update(ctx context.Context, f func(tx Tx) error) error {

@@ -105,6 +105,7 @@ type Manager struct {
 	wake    chan struct{} // the dispatcher has something to look at
 	relay   chan struct{} // the outbox has something
 	counts  chan struct{} // the number of runs has changed
+	opened  signal        // what cooled off may be asked
 	outbox  outbox        // the relay's
 	quiet   chan struct{} // a run has ended
 	clock   chan struct{} // a schedule, who watches, or the network has changed

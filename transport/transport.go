@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -67,17 +68,20 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return t.base().RoundTrip(r)
 	}
 	raw, err := io.ReadAll(io.LimitReader(r.Body, MaxBody+1))
-	if cerr := r.Body.Close(); err == nil {
-		err = cerr
-	}
 	if err != nil {
-		return nil, fmt.Errorf("read the request: %w", err)
+		return nil, errors.Join(fmt.Errorf("read the request: %w", err), r.Body.Close())
 	}
-	req, err := target.Request(raw)
-	if err != nil || len(raw) > MaxBody { // whoever gets it knows what to say
+	var req *llm.Request
+	if len(raw) <= MaxBody {
+		req, err = target.Request(raw)
+	}
+	if req == nil || err != nil { // whoever gets it knows what to say
 		other := r.Clone(r.Context())
-		other.Body = io.NopCloser(bytes.NewReader(raw))
+		other.Body = &rest{io.MultiReader(bytes.NewReader(raw), r.Body), r.Body}
 		return t.base().RoundTrip(other)
+	}
+	if err := r.Body.Close(); err != nil {
+		return nil, fmt.Errorf("read the request: %w", err)
 	}
 	p, err := t.endpoint(target)
 	if err != nil {
@@ -89,6 +93,12 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	x := &Exchange{ID: "call_" + rand.Text(), Dialect: target.Dialect, Request: req, Policy: t.policy(), Hold: t.Hold, Final: true,
 		Route: &recovery.Route{Entries: func() []recovery.Entry { return entry }, State: t.CoolOffs, Going: true}}
 	return answer(r, x)
+}
+
+// rest is a body of which a part was read, from its beginning.
+type rest struct {
+	io.Reader
+	io.Closer
 }
 
 func (t *Transport) base() http.RoundTripper {

@@ -311,6 +311,43 @@ func TestRequestPassesUnchanged(t *testing.T) {
 	})
 }
 
+// nobody is a transport that keeps what it was sent.
+type nobody struct {
+	sent   int64
+	closed bool
+}
+
+func (n *nobody) RoundTrip(r *http.Request) (*http.Response, error) {
+	var err error
+	n.sent, err = io.Copy(io.Discard, r.Body)
+	return &http.Response{StatusCode: http.StatusRequestEntityTooLarge, Body: http.NoBody}, errors.Join(err, r.Body.Close())
+}
+
+// closing says that it was closed.
+type closing struct {
+	io.Reader
+	closed *bool
+}
+
+func (c closing) Close() error { *c.closed = true; return nil }
+
+// What is no call of ours goes to the base whole, however large it is.
+func TestOtherBodyPassesWhole(t *testing.T) {
+	for _, c := range []struct {
+		start string
+		size  int64
+	}{{"no JSON", 1000}, {`{"model":"m"`, transport.MaxBody + 1}, {`{"model":"m"`, transport.MaxBody + 1000}} {
+		base := new(nobody)
+		r := call(t, 0, "m", true)
+		fill := strings.NewReader(strings.Repeat(" ", int(c.size)-len(c.start)))
+		r.Body = closing{io.MultiReader(strings.NewReader(c.start), fill), &base.closed}
+		resp, err := (&transport.Transport{Base: base}).RoundTrip(r)
+		if err != nil || resp.StatusCode != http.StatusRequestEntityTooLarge || base.sent != c.size || !base.closed {
+			t.Errorf("of %d bytes %d came, closed: %t, %v", c.size, base.sent, base.closed, err)
+		}
+	}
+}
+
 // A call whose context is done ends with its cause, before the answer and in the middle of it.
 func TestCancel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

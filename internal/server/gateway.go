@@ -102,7 +102,7 @@ func (m *Models) Names() []string {
 }
 
 // newGateway makes the gateway of the server's parts.
-func (s *Server) newGateway(ctx context.Context, cfg Config, o Options, coolOffs recovery.CredentialState, b *session.Barriers) (*gateway.Handler, error) {
+func (s *Server) newGateway(ctx context.Context, cfg Config, o Options, b *session.Barriers) (*gateway.Handler, error) {
 	var fences gateway.Fences
 	if window := time.Duration(cfg.Gateway.FenceWindow); window > 0 {
 		stored, err := gateway.NewFences(ctx, b, window, true)
@@ -117,7 +117,7 @@ func (s *Server) newGateway(ctx context.Context, cfg Config, o Options, coolOffs
 	policy := cfg.Recovery.policy()
 	return gateway.New(gateway.Options{
 		Models:   s.models,
-		CoolOffs: coolOffs,
+		CoolOffs: b.Credentials(),
 		Fences:   fences,
 		Log:      o.Log,
 		Policy:   func() recovery.Policy { return policy },
@@ -233,6 +233,6 @@ func openGateway(ctx context.Context, cfg Config, o *Options) (s *Server, err er
 	if s.auth, err = cfg.openAuth(); err != nil {
 		return s, err
 	}
-	s.gateway, err = s.newGateway(ctx, cfg, *o, session.NewCredentials(store), session.NewBarriers(store))
+	s.gateway, err = s.newGateway(ctx, cfg, *o, session.NewBarriers(store))
 	return s, err
 }

@@ -198,7 +198,8 @@ func Open(ctx context.Context, cfg Config, o Options) (s *Server, err error) {
 		return s, fmt.Errorf("start the sessions: %w", err)
 	}
 	s.started("sessions", s.sessions.Close)
-	s.models.state = s.sessions.Credentials()
+	barriers := s.sessions.Barriers()
+	s.models.state = barriers.Credentials()
 	s.telemetry.Watch(s.sessions.Standing)
 
 	settings := &Settings{cfg: cfg, sessions: s.sessions}
@@ -209,8 +210,7 @@ func Open(ctx context.Context, cfg Config, o Options) (s *Server, err error) {
 	if s.auth, err = cfg.openAuth(); err != nil {
 		return s, err
 	}
-	barriers := s.sessions.Barriers()
-	if s.gateway, err = s.newGateway(ctx, cfg, o, s.models.state, barriers); err != nil {
+	if s.gateway, err = s.newGateway(ctx, cfg, o, barriers); err != nil {
 		return s, err
 	}
 	s.api = httpapi.New(httpapi.Options{
