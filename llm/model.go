@@ -1,5 +1,7 @@
 package llm
 
+import "math"
+
 // ModelFacts is what is known of a model: how much it takes, what it can do and what it costs. The
 // zero value knows nothing.
 type ModelFacts struct {
@@ -18,7 +20,9 @@ type ModelFacts struct {
 // Needs is what a request asks of a model, in tokens.
 type Needs struct {
 	Input  int64 // estimated
-	Output int64 // at most; 0: the request leaves it to the provider
+	Output int64 // of each answer, at most; 0: the request leaves it to the provider
+	// Answers is how many are asked for; 0: one.
+	Answers int64
 }
 
 // Most is what a call with these needs costs at most. ok is false where the price, or how long
@@ -34,7 +38,10 @@ func (m *ModelFacts) Most(n Needs) (most Money, ok bool) {
 	case output == 0 && m.Price.Output > 0:
 		return 0, false
 	}
-	return m.Price.Most(atMost(n.Input), output), true
+	if n.Answers > 1 && output > math.MaxInt64/n.Answers {
+		return math.MaxInt64, true
+	}
+	return m.Price.Most(atMost(n.Input), output*max(n.Answers, 1)), true
 }
 
 // Cost is what a call cost. usage is what the provider reported, nil for nothing; whole: the
@@ -77,7 +84,7 @@ func atMost(estimate int64) int64 { return 2 * estimate }
 
 // Needs estimates what the request asks of a model.
 func (r *Request) Needs() Needs {
-	n := Needs{Output: int64(r.MaxOutputTokens)}
+	n := Needs{Output: int64(r.MaxOutputTokens), Answers: int64(r.Answers)}
 	if r.Raw != nil {
 		n.Input = tokens(int64(len(r.Raw)))
 		return n

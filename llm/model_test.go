@@ -90,6 +90,12 @@ func TestCosts(t *testing.T) {
 	if most, ok := m.Most(llm.Needs{Input: 10, Output: 5}); !ok || most != 20_000+10_000 {
 		t.Errorf("at most %d, %v", most, ok)
 	}
+	if most, ok := m.Most(llm.Needs{Input: 10, Output: 5, Answers: 3}); !ok || most != 20_000+30_000 {
+		t.Errorf("at most %d, %v", most, ok)
+	}
+	if most, ok := m.Most(llm.Needs{Output: 1 << 62, Answers: 1 << 62}); !ok || most != 1<<63-1 {
+		t.Errorf("at most %d, %v", most, ok)
+	}
 	for _, c := range []struct {
 		usage *llm.Usage
 		whole bool

@@ -36,6 +36,8 @@ type Request struct {
 	// Whole, how many tokens Raw is, where the dialect has such a call.
 	Whole bool `json:"-"`
 	Count bool `json:"-"`
+	// Answers is how many answers Raw asks for; 0: one.
+	Answers int `json:"-"`
 	// Header and Query go out with Raw. What the provider is configured to send wins.
 	Header map[string][]string `json:"-"`
 	Query  string              `json:"-"`

@@ -212,7 +212,7 @@ func (t Target) Request(raw []byte) (*llm.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	req := &llm.Request{Model: h.Model, MaxOutputTokens: h.MaxOutputTokens, ProviderTools: h.ProviderTools,
+	req := &llm.Request{Model: h.Model, MaxOutputTokens: h.MaxOutputTokens, Answers: h.Answers, ProviderTools: h.ProviderTools,
 		ProviderState: h.ProviderState, Raw: raw, Whole: !h.Stream || t.Whole}
 	if t.Model != "" {
 		req.Model, req.Whole = t.Model, t.Whole

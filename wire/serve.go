@@ -59,7 +59,8 @@ func (l Loss) Error() string {
 type Head struct {
 	Model           string
 	Stream          bool
-	MaxOutputTokens int
+	MaxOutputTokens int // the largest number that says so
+	Answers         int // how many are asked for; 0: one
 	ProviderTools   []llm.ProviderTool
 	ProviderState   bool
 }

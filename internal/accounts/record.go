@@ -3,6 +3,7 @@ package accounts
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/reprise-run/reprise/failure"
@@ -41,18 +42,27 @@ func (a *Accounts) Open(_ context.Context, c *gateway.Call) gateway.Record {
 func (a *Accounts) Refused(_ context.Context, c *gateway.Call, status int, code, message string) {
 	call := callOf(c)
 	call.EndedAt, call.Outcome, call.Status = session.At(time.Now()), session.GatewayRefused, status
-	call.Code, call.Message, call.Cost.Kind = code, message, llm.CostKnown
+	call.Code, call.Message, call.Cost.Kind = code, clip(message), llm.CostKnown
 	a.put(entry{call, useOf(&call, 0)})
 }
 
 // callOf is what is known of a call when it begins.
 func callOf(c *gateway.Call) session.GatewayCall {
-	call := session.GatewayCall{ID: c.ID, KeyID: c.Key.ID, Client: c.Client, Dialect: c.Target.Dialect.Dialect(), Model: c.Model,
+	call := session.GatewayCall{ID: c.ID, KeyID: c.Key.ID, Client: c.Client, Dialect: c.Target.Dialect.Dialect(), Model: clip(c.Model),
 		Stream: c.Stream, Count: c.Target.Count, BeganAt: session.At(c.Began), Outcome: session.GatewayOpen}
 	if c.Asked != c.Model {
-		call.Asked = c.Asked
+		call.Asked = clip(c.Asked)
 	}
 	return call
+}
+
+// clip bounds what a client has a say in, so that no request makes a large record.
+func clip(s string) string {
+	const longest = 1000
+	if len(s) <= longest {
+		return s
+	}
+	return strings.ToValidUTF8(s[:longest], "") + "…"
 }
 
 // useOf is what a call that has ended adds to its key's sums.

@@ -180,6 +180,11 @@ func TestModelsOfKey(t *testing.T) {
 				t.Errorf("%s, a chain: %d %v", dialect, resp.StatusCode, resp.Header)
 			}
 		}
+		long := strings.Repeat("ä", 100_000)
+		resp, _, _ := b.ask(w, "chat", long, false)
+		if c := b.of(w, resp); resp.StatusCode != 404 || len(c.Model) > 1010 || len(c.Message) > 1010 {
+			t.Errorf("a long name: %d, %d and %d bytes", resp.StatusCode, len(c.Model), len(c.Message))
+		}
 		resp, err := w.client.Get("http://gateway.test/v1/models?key=" + b.secret)
 		if err != nil {
 			t.Fatal(err)
@@ -246,7 +251,7 @@ func TestRate(t *testing.T) {
 			if resp.StatusCode != 429 || err != nil || after < 1 || after > 20 || resp.Header.Get("X-Should-Retry") != "" || !strings.Contains(body, "3 requests a minute") {
 				t.Errorf("%s: %d %v %s", dialect, resp.StatusCode, resp.Header, body)
 			}
-			if c := b.of(w, resp); c.Outcome != session.GatewayRefused || c.Code != "rate_limit_exceeded" || c.Status != 429 {
+			if c := b.of(w, resp); c.Outcome != session.GatewayRefused || c.Code != "rate_limit_exceeded" || c.Status != 429 || c.Model != "ok-fast" {
 				t.Errorf("%+v", c)
 			}
 			<-time.After(time.Duration(after) * time.Second)
@@ -432,6 +437,27 @@ func TestCaps_K155(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Each answer that a request asks for may be as long as it allows.
+func TestCapOfSeveralAnswers_K155(t *testing.T) {
+	kept(t, session.ClientTerms{SpendTotal: 3 * llm.Dollar}, func(w *world, b *books) {
+		r, err := http.NewRequestWithContext(w.t.Context(), http.MethodPost, "http://gateway.test/v1/chat/completions",
+			strings.NewReader(`{"model":"ok-fast","n":4,"max_tokens":1000,"messages":[]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+b.secret)
+		resp, err := w.client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		if err != nil || resp.StatusCode != 400 || !strings.Contains(string(body), "may cost up to $4.00") || w.upstream.Requests().Total != 0 {
+			t.Errorf("%d %v %s", resp.StatusCode, err, body)
+		}
+	})
 }
 
 // What goes on when its process ends is lost, and stays set aside.

@@ -73,9 +73,6 @@ func (h *Handler) open(w http.ResponseWriter, r *http.Request, c *Call) (*transp
 		return nil, &refusal{status: http.StatusUnauthorized, code: "invalid_api_key", message: err.Error()}
 	}
 	c.Client = c.Key.Label
-	if err := h.paced(&c.Key); err != nil {
-		return nil, err
-	}
 	if c.Body, err = body(w, r); err != nil {
 		return nil, err
 	}
@@ -85,6 +82,9 @@ func (h *Handler) open(w http.ResponseWriter, r *http.Request, c *Call) (*transp
 	}
 	c.Model, c.Stream = req.Model, !req.Whole
 	c.Asked = cmp.Or(r.Header.Get(HeaderChain), c.Key.Chain, c.Model)
+	if err := h.paced(&c.Key); err != nil {
+		return nil, err
+	}
 	entries, err := h.resolve(c)
 	if err != nil {
 		return nil, err

@@ -204,6 +204,8 @@ func TestRefusals(t *testing.T) {
 		"provider's key (env)":  {file: "providers: {p: {base_url: http://a.test, keys: [env:K]}}\ntools: {mcp: {a: {command: [x], env: {OPENAI_API_KEY: env:K}}}}", want: "tools.mcp.a.env.OPENAI_API_KEY: env:K is a key of provider p"},
 		"found key (header)":    {file: "tools: {mcp: {a: {url: http://a.test, headers: {Authorization: env:OPENAI_API_KEY}}}}", env: Env{"OPENAI_API_KEY": "very-secret"}, want: "tools.mcp.a.headers.Authorization: env:OPENAI_API_KEY is a key of provider openai"},
 		"runs":                  {file: "limits: {concurrent_runs: -1}", want: "limits.concurrent_runs: want 0 or more"},
+		"kept calls":            {file: "gateway: {keep_calls: 1h}", want: "gateway.keep_calls: want 48h or more"},
+		"number of kept calls":  {file: "gateway: {max_calls: -1}", want: "gateway.max_calls: want 0 or more"},
 		"key of nothing":        {env: Env{"REPRISE_KEY": "env:A"}, want: "--key belongs to --base-url"},
 		"address without model": {env: Env{"REPRISE_BASE_URL": "http://a.test"}, want: "--base-url needs --model"},
 	} {

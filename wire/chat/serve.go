@@ -25,7 +25,9 @@ func (Codec) Head(body []byte) (h wire.Head, err error) {
 		case "stream":
 			h.Stream = string(v) == "true"
 		case "max_tokens", "max_completion_tokens":
-			h.MaxOutputTokens = int(scan.Int(v))
+			h.MaxOutputTokens = max(h.MaxOutputTokens, int(scan.Int(v)))
+		case "n":
+			h.Answers = max(h.Answers, int(scan.Int(v)))
 		case "tools":
 			err = openai.Types(v, provided)
 		case "web_search_options":

@@ -16,6 +16,8 @@ func TestHead(t *testing.T) {
 		`{"model":"m","tools":[{"type":"function","function":{}},{"type":"custom"},{"type":"web_search"}]}`:   "m false 0 web_search (reads)",
 		`{"model":"m","tools":null,"web_search_options":{},"plugins":[{"id":"web"}]}`:                         "m false 0 web_search (reads) plugins",
 		`{"model":"m","web_search_options":null,"plugins":[],"stream":null}`:                                  "m false 0",
+		`{"model":"m","max_completion_tokens":900,"max_tokens":1,"n":4,"n":2}`:                                "m false 900x4",
+		`{"model":"m","max_tokens":-5,"n":-1}`:                                                                "m false 0",
 	} {
 		wiretest.Head(t, s, body, want)
 	}

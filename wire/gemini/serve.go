@@ -31,8 +31,11 @@ func (Codec) Head(body []byte) (h wire.Head, err error) {
 			return elements(v, tool)
 		case "generationConfig", "generation_config":
 			return object(v, func(name, v []byte) error {
-				if n := string(name); n == "maxOutputTokens" || n == "max_output_tokens" {
-					h.MaxOutputTokens = int(scan.Int(v))
+				switch string(name) {
+				case "maxOutputTokens", "max_output_tokens":
+					h.MaxOutputTokens = max(h.MaxOutputTokens, int(scan.Int(v)))
+				case "candidateCount", "candidate_count":
+					h.Answers = max(h.Answers, int(scan.Int(v)))
 				}
 				return nil
 			})

@@ -15,6 +15,7 @@ func TestHead(t *testing.T) {
 		`{"generation_config":{"max_output_tokens":8}}`:                                     " false 8",
 		`{"tools":[{"functionDeclarations":[]},{"computerUse":{}}]}`:                        " false 0",
 		`{"tools":[{"function_declarations":[]},{"googleSearch":{}},{"codeExecution":{}}]}`: " false 0 googleSearch (reads) codeExecution",
+		`{"generationConfig":{"candidateCount":3,"maxOutputTokens":9}}`:                     " false 9x3",
 	} {
 		wiretest.Head(t, s, body, want)
 	}

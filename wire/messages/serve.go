@@ -38,7 +38,7 @@ func (Codec) Head(body []byte) (h wire.Head, err error) {
 		case "stream":
 			h.Stream = string(v) == "true"
 		case "max_tokens":
-			h.MaxOutputTokens = int(scan.Int(v))
+			h.MaxOutputTokens = max(h.MaxOutputTokens, int(scan.Int(v)))
 		case "tools":
 			if len(v) > 0 && v[0] == '[' {
 				err = scan.Elements(v, tool)

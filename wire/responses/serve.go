@@ -29,7 +29,7 @@ func (Codec) Head(body []byte) (h wire.Head, err error) {
 		case "stream":
 			h.Stream = string(v) == "true"
 		case "max_output_tokens":
-			h.MaxOutputTokens = int(scan.Int(v))
+			h.MaxOutputTokens = max(h.MaxOutputTokens, int(scan.Int(v)))
 		case "tools":
 			err = listed(v, tool)
 		case "background":

@@ -8,7 +8,7 @@ import { className, clockTime, count, modelName, took } from '../words';
 import { AttemptCard } from './drawer';
 import { Head } from './head';
 
-/** What other programs send through the gateway, what is refused to them for now, and with which keys they come. */
+/** What other programs send through the gateway, what is refused to them at present, and with which keys they come. */
 export function Gateway({ store, app }: { store: Store; app: App }) {
   const now = Date.now() + app.server.clock;
   const [seen, setSeen] = useState<api.GatewaySeen | null>(null);

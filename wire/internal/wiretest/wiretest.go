@@ -336,7 +336,7 @@ func compare(t *testing.T, file string, got []byte) {
 	}
 }
 
-// Head checks what a server reads of a raw request. want is "model stream max tools… [state]".
+// Head checks what a server reads of a raw request. want is "model stream max[xanswers] tools… [state]".
 func Head(t *testing.T, s wire.Server, body, want string) {
 	t.Helper()
 	h, err := s.Head([]byte(body))
@@ -345,6 +345,9 @@ func Head(t *testing.T, s wire.Server, body, want string) {
 		return
 	}
 	got := fmt.Sprintf("%s %t %d", h.Model, h.Stream, h.MaxOutputTokens)
+	if h.Answers != 0 {
+		got += fmt.Sprintf("x%d", h.Answers)
+	}
 	for _, tool := range h.ProviderTools {
 		got += " " + tool.Name
 		if tool.ReadOnly {
