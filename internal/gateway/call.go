@@ -57,6 +57,7 @@ func (h *Handler) call(w http.ResponseWriter, r *http.Request) {
 		x.Ledger, x.Generation, x.Trace = record, record.Generation(), record
 	}
 	result := x.Serve(ctx, &patience{ResponseWriter: w})
+	h.rests.after(c, &result)
 	h.note(ctx, c, &result)
 	if record != nil {
 		record.Close(context.WithoutCancel(ctx), result)
@@ -114,7 +115,11 @@ func (h *Handler) open(w http.ResponseWriter, r *http.Request, c *Call) (*transp
 	if err := allow(x, &c.Key); err != nil {
 		return nil, err
 	}
-	return x, ask(x, r.Header)
+	if err := ask(x, r.Header); err != nil {
+		return nil, err
+	}
+	x.Wait, err = h.rests.before(c, x.Policy.Tier1.Cap)
+	return x, err
 }
 
 // ask does what the client asks for by header.
@@ -193,10 +198,11 @@ func (h *Handler) fenced(ctx context.Context, c *Call) error {
 	}
 	until := f.Until.UTC().Format(time.RFC3339)
 	return &refusal{status: http.StatusBadRequest, code: "replay_refused", header: http.Header{transport.HeaderRetryAt: {until}},
-		message: fmt.Sprintf("This request was sent before, and its answer broke (call %s, %s, at %s) after a part of it had come, or may have had an effect. "+
+		// It does not say why the answer broke: to words such as server_error clients come again.
+		message: fmt.Sprintf("This request was sent before, and its answer broke (call %s, at %s) after a part of it had come, or may have had an effect. "+
 			"It is not repeated by itself, because that would say or do it twice. A request that carries the part on is another one, and passes. "+
 			"To ask for the same again, send the header %s: %s, lift the fence (reprise fences --lift %s), or wait until %s.",
-			f.Call, f.Reason, f.At.UTC().Format(time.RFC3339), HeaderInsist, f.Call, f.ID, until)}
+			f.Call, f.At.UTC().Format(time.RFC3339), HeaderInsist, f.Call, f.ID, until)}
 }
 
 // refusal is a no of the gateway's own.
@@ -227,7 +233,7 @@ func (h *Handler) refuse(w http.ResponseWriter, c *Call, err error) {
 		h.o.Journal.Refused(context.Background(), c, no.status, no.code, no.message)
 	}
 	h.o.Log.Info("gateway refused", "call", c.ID, "client", c.Client, "model", c.Model, "status", no.status, "code", no.code)
-	if no.status != http.StatusTooManyRequests {
+	if no.header["Retry-After"] == nil {
 		w.Header().Set("X-Should-Retry", "false")
 	}
 	w.Header().Set(transport.HeaderID, c.ID)

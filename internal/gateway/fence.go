@@ -74,7 +74,7 @@ func (f *StoredFences) Stands(ctx context.Context, c *Call) (*Fence, error) {
 		}
 		return nil, err
 	}
-	return &Fence{ID: string(found.ID), Call: found.CallID, At: found.CreatedAt.Std(), Until: found.ExpiresAt.Std(), Reason: found.Reason},
+	return &Fence{ID: string(found.ID), Call: found.CallID, At: found.CreatedAt.Std(), Until: found.ExpiresAt.Std()},
 		f.barriers.HitFence(ctx, found.ID)
 }
 

@@ -76,6 +76,7 @@ type Call struct {
 	Body   []byte // raw; not to be changed
 	Header http.Header
 	Began  time.Time
+	print  string // of the request and its conversation, once that was of interest
 }
 
 // Fences remember for a while what broke after something of it was shown. They are safe for
@@ -91,7 +92,6 @@ type Fences interface {
 type Fence struct {
 	ID        string
 	Call      string // the call that broke
-	Reason    string // the class of its failure
 	At, Until time.Time
 }
 
@@ -124,6 +124,7 @@ type Handler struct {
 	once     sync.Once
 	timer    *time.Timer
 	rates    rates
+	rests    rests
 }
 
 // New makes the handler.
