@@ -193,6 +193,21 @@ func (w *world) Entries() []recovery.Entry {
 	return w.entries
 }
 
+// translate tells who is told the request in other words, and in the dialect "lossy" of what is
+// lost.
+func (w *world) translate(e *recovery.Entry, req *llm.Request) (*llm.Request, error) {
+	switch e.Dialect {
+	case "":
+		return req, nil
+	case "lossy":
+		w.say("%s cannot be told", e.Name())
+		return nil, errors.New("seed")
+	}
+	w.say("translated for %s", e.Name())
+	c := *req
+	return &c, nil
+}
+
 // entry reads a line of the chain.
 func (w *world) entry(line string) {
 	words := strings.Fields(line)
@@ -206,6 +221,9 @@ func (w *world) entry(line string) {
 			labels = strings.Split(value, ",")
 		case "context":
 			e.Facts.Context, _ = strconv.ParseInt(value, 10, 64)
+		case "dialect":
+			e.Dialect = value
+			w.plan.Translate = w.translate
 		case "no_tools":
 			e.Facts.Tools = new(bool)
 		case "no_images":

@@ -27,7 +27,7 @@ var table = map[string]string{
 	"wire/internal/scan":     "",
 	"wire/internal/strict":   "wire",
 	"wire/internal/retell":   "llm wire",
-	"wire/internal/openai":   "llm wire/internal/rawjson wire/internal/scan wire/internal/strict",
+	"wire/internal/openai":   "llm wire/internal/history wire/internal/rawjson wire/internal/scan wire/internal/strict",
 	"wire/internal/wiretest": "llm wire wire/sse",
 	"wire/chat":              "llm wire wire/internal/history wire/internal/openai wire/internal/retell wire/internal/scan wire/internal/strict wire/sse",
 	"wire/responses":         "llm wire wire/internal/history wire/internal/openai wire/internal/rawjson wire/internal/retell wire/internal/scan wire/internal/strict wire/sse",

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -98,7 +99,9 @@ func (h *Handler) open(w http.ResponseWriter, r *http.Request, c *Call) (*transp
 	req.Header, req.Query = transport.Forward(r.Header), query(c.Target.Query)
 	route := &recovery.Route{State: h.o.CoolOffs, Going: true, Entries: func() []recovery.Entry {
 		now := entries
-		if fresh, err := h.resolve(c); err == nil {
+		// A step's entries stay the same ones; their keys may change.
+		same := func(a, b recovery.Entry) bool { return a.Name() == b.Name() }
+		if fresh, err := h.resolve(c); err == nil && slices.EqualFunc(fresh, entries, same) {
 			now = fresh
 		}
 		return now

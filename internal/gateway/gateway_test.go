@@ -63,6 +63,7 @@ type world struct {
 	mu       sync.Mutex
 	shown    []string // to the provider: keys and queries
 	bodies   []string // that it was sent
+	headers  []http.Header
 	dial     func(ctx context.Context, network, address string) (net.Conn, error)
 	left     func()                                        // called when a request to the provider has ended
 	instead  func(http.ResponseWriter, *http.Request) bool // answers in the provider's place, where it says so
@@ -161,6 +162,7 @@ func (w *world) far(rw http.ResponseWriter, r *http.Request) {
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	w.mu.Lock()
 	w.bodies = append(w.bodies, string(body))
+	w.headers = append(w.headers, r.Header)
 	w.shown = append(w.shown, fmt.Sprint(r.Header["Authorization"], r.Header["X-Api-Key"], r.Header["X-Goog-Api-Key"], r.URL.RawQuery))
 	w.mu.Unlock()
 	defer w.left()

@@ -121,6 +121,55 @@ func TestTranslatedAndBroken(t *testing.T) {
 	})
 }
 
+// What another dialect is told is what the client has said, and nothing that only the client's own
+// provider can read.
+func TestToldToAnotherDialect(t *testing.T) {
+	run(t, gateway.Options{}, func(w *world) {
+		const body = `{"model":"%s:ok-fast","max_tokens":77,"temperature":0.5,"system":"Be exact.","tools":[{"name":"clock","description":"tells","input_schema":{"type":"object"}}],"messages":[
+			{"role":"user","content":[{"type":"text","text":"Time?"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"aW1n"}}]},
+			{"role":"assistant","content":[{"type":"thinking","thinking":"a secret thought","signature":"c2lnbmVk"},{"type":"redacted_thinking","data":"cmVkYWN0"},{"type":"tool_use","id":"toolu_1","name":"clock","input":{"zone":"UTC"}}]},
+			{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_1","content":"noon"}]}]}`
+		for _, other := range []string{"chat", "responses", "gemini"} {
+			resp, said, err := w.send("/v1/messages", fmt.Sprintf(body, other), "Anthropic-Version", "2023-06-01", "Anthropic-Beta", "some")
+			if err != nil || resp.StatusCode != 200 {
+				t.Fatalf("%s: %d %v %s", other, resp.StatusCode, err, said)
+			}
+			n := len(w.bodies) - 1
+			told := fmt.Sprint(w.headers[n], w.bodies[n])
+			for _, want := range []string{"77", "0.5", "Be exact.", "clock", "tells", "Time?", "aW1n", "zone", "UTC", "toolu_1", "noon"} {
+				if !strings.Contains(told, want) {
+					t.Errorf("%s is not told %q: %s", other, want, told)
+				}
+			}
+			for _, never := range []string{"secret thought", "c2lnbmVk", "cmVkYWN0", "Anthropic"} {
+				if strings.Contains(told, never) {
+					t.Errorf("%s is told %q: %s", other, never, told)
+				}
+			}
+		}
+	})
+}
+
+// An answer that broke before output leaves nothing to the one that follows it in another dialect,
+// in either order.
+func TestDialectsInTurn(t *testing.T) {
+	run(t, gateway.Options{}, func(w *world) {
+		for i, dialect := range names {
+			other := names[(i+1)%len(names)]
+			for _, model := range []string{"overloaded-after-start then " + other + ":ok-fast", other + ":overloaded-after-start then ok-fast"} {
+				resp, body, err := w.post(dialect, model, true)
+				own := resp.Header.Get(transport.HeaderModel) == dialect+"/ok-fast"
+				if err != nil || resp.StatusCode != 200 || (resp.Header.Get("X-Request-Id") != "") != own {
+					t.Errorf("%s of %s: %d %v %v", dialect, model, resp.StatusCode, err, resp.Header)
+				}
+				if out := heard(t, dialect, body, false); out.Stop != llm.StopEnd || !strings.Contains(said(out), "You asked") {
+					t.Errorf("%s of %s: %s", dialect, model, body)
+				}
+			}
+		}
+	})
+}
+
 // lost are requests that no other dialect can be told, with the field that is lost.
 var lost = map[string][3]string{
 	"chat":      {"/v1/chat/completions", `{"model":%q,"stream":true,"messages":[{"role":"user","content":"x"}],"logprobs":true}`, "logprobs"},
@@ -166,7 +215,11 @@ func TestLost(t *testing.T) {
 				t.Errorf("%s: %d requests", dialect, n)
 			}
 		}
-		resp, body, _ := w.send("/v1/messages/count_tokens", `{"model":"chat:ok-fast","messages":[{"role":"user","content":"x"}]}`)
+		resp, body, _ := w.send("/v1/chat/completions", `{"model":"responses:ok-fast","messages":[{"role":"user","content":"x"}],"stop":"END"}`)
+		if resp.StatusCode != 400 || !strings.Contains(body, "no stop sequences") || !strings.Contains(body, "not_translatable") {
+			t.Errorf("stop: %d %s", resp.StatusCode, body)
+		}
+		resp, body, _ = w.send("/v1/messages/count_tokens", `{"model":"chat:ok-fast","messages":[{"role":"user","content":"x"}]}`)
 		if resp.StatusCode != 400 || !strings.Contains(body, "tokens") {
 			t.Errorf("count: %d %s", resp.StatusCode, body)
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/reprise-run/reprise/llm"
+	"github.com/reprise-run/reprise/wire/internal/history"
 	"github.com/reprise-run/reprise/wire/internal/strict"
 )
 
@@ -16,9 +17,7 @@ func (Codec) ReadRequest(body []byte) (*llm.Request, error) {
 	err := strict.ReadCamel(body, func(o *strict.Object) {
 		o.Object("systemInstruction", func(s *strict.Object) {
 			s.Skip("role")
-			var said []string
-			s.Each("parts", func(p *strict.Object) { said = append(said, p.String("text")) })
-			req.System = strings.Join(said, "\n\n")
+			s.Each("parts", func(p *strict.Object) { history.Instruct(req, p.String("text")) })
 		})
 		r := reader{req: req}
 		o.Each("contents", r.turn)

@@ -1,9 +1,8 @@
 package messages
 
 import (
-	"strings"
-
 	"github.com/reprise-run/reprise/llm"
+	"github.com/reprise-run/reprise/wire/internal/history"
 	"github.com/reprise-run/reprise/wire/internal/strict"
 )
 
@@ -13,14 +12,7 @@ func (Codec) ReadRequest(body []byte) (*llm.Request, error) {
 	err := strict.Read(body, func(o *strict.Object) {
 		req.Model, req.MaxOutputTokens = o.String("model"), o.Int("max_tokens")
 		req.Temperature, req.TopP, req.Stop = o.Float("temperature"), o.Float("top_p"), o.Strings("stop_sequences")
-		var system []string
-		o.Content("system", func(s string) { system = append(system, s) }, func(b *strict.Object) {
-			b.Only("type", `"text"`)
-			b.Skip("cache_control")
-			b.Only("citations", "[]")
-			system = append(system, b.String("text"))
-		})
-		req.System = strings.Join(system, "\n\n")
+		readSystem(req, o, "system")
 		o.Each("messages", func(m *strict.Object) { readMessage(req, m) })
 		if n := len(req.Messages); n > 0 && req.Messages[n-1].Role == llm.RoleAssistant {
 			o.Lose("messages", "the last is the answer's own beginning")
@@ -42,9 +34,28 @@ func (Codec) ReadRequest(body []byte) (*llm.Request, error) {
 	return req, err
 }
 
+func readSystem(req *llm.Request, o *strict.Object, field string) {
+	add := func(s string) {
+		if !history.Instruct(req, s) {
+			o.LoseAll("", "instructions behind an answer")
+		}
+	}
+	o.Content(field, add, func(b *strict.Object) {
+		b.Only("type", `"text"`)
+		b.Skip("cache_control")
+		b.Only("citations", "[]")
+		add(b.String("text"))
+	})
+}
+
 func readMessage(req *llm.Request, o *strict.Object) {
 	role := llm.Role(o.String("role"))
-	if role != llm.RoleUser && role != llm.RoleAssistant {
+	switch role {
+	case llm.RoleUser, llm.RoleAssistant:
+	case "system":
+		readSystem(req, o, "content")
+		return
+	default:
 		o.LoseAll("role", string(role))
 		return
 	}

@@ -13,6 +13,7 @@ package history
 
 import (
 	"encoding/json"
+	"slices"
 	"strconv"
 
 	"github.com/reprise-run/reprise/llm"
@@ -149,6 +150,19 @@ func (f *folder) unique(id string) string {
 	}
 	f.ids[free] = true
 	return free
+}
+
+// Instruct adds to what is said before the conversation. Until an answer was given, a request that
+// says its instructions later means the same. It reports false where one was.
+func Instruct(req *llm.Request, text string) bool {
+	if slices.ContainsFunc(req.Messages, func(m llm.Message) bool { return m.Role == llm.RoleAssistant }) {
+		return false
+	}
+	if req.System != "" {
+		req.System += "\n\n"
+	}
+	req.System += text
+	return true
 }
 
 // Arguments returns a call's arguments as the JSON object that dialects demand. What the

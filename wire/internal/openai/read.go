@@ -2,26 +2,26 @@ package openai
 
 import (
 	"github.com/reprise-run/reprise/llm"
+	"github.com/reprise-run/reprise/wire/internal/history"
 	"github.com/reprise-run/reprise/wire/internal/strict"
 )
 
-// Instruct adds to the instructions what o says. They are said before everything else: what comes
-// later is lost.
+// Instruct adds to the instructions what o says.
 func Instruct(req *llm.Request, o *strict.Object, text string) {
-	switch {
-	case len(req.Messages) > 0:
-		o.LoseAll("", "instructions in the middle of a conversation")
-	case req.System != "":
-		req.System += "\n\n" + text
-	default:
-		req.System = text
+	if !history.Instruct(req, text) {
+		o.LoseAll("", "instructions behind an answer")
 	}
 }
 
 // ReadTool reads an entry of the tools; under names the field that holds a function's own, and is
 // empty where the entry does.
 func ReadTool(req *llm.Request, o *strict.Object, under string) {
-	if kind := o.String("type"); kind != "function" {
+	switch kind := o.String("type"); kind {
+	case "function":
+	case "custom", "namespace", "local_shell", "shell", "apply_patch":
+		o.LoseAll("type", kind+" has no word in other dialects")
+		return
+	default:
 		o.LoseAll("type", kind+" is a tool of the provider")
 		return
 	}
