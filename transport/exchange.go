@@ -43,8 +43,6 @@ type Exchange struct {
 	Hold    replay.Hold
 	// KeepAlive is how long a streaming client may wait without a byte; 0: for ever.
 	KeepAlive time.Duration
-	// Wait is how long a client that may come again is asked to stay away at least; 0: Short.
-	Wait time.Duration
 	// Final tells clients not to repeat what may pass: everything that helps was done.
 	Final bool
 	// Ledger keeps the attempts; nil: in memory, for this exchange alone. The exchange's run is
@@ -70,10 +68,6 @@ type Result struct {
 	Shown    bool               // something of an answer was sent
 	// Cut: the client must see the connection break, since the answer must not seem to be whole.
 	Cut bool
-	// Refusal is what a client was told that was sent nothing else, and Wait how long it was asked
-	// to stay away; 0: it was not asked to come again.
-	Refusal wire.Refusal
-	Wait    time.Duration
 	// Err is Interrupted's.
 	Err error
 }
@@ -123,9 +117,7 @@ func (x *Exchange) stop(ctx context.Context, b *body, r *Result) {
 		r.Err = x.Interrupted(context.WithoutCancel(ctx), s)
 	}
 	if b.status == 0 {
-		refusal, wait, header, own := x.refusal(s, time.Now())
-		r.Refusal, r.Wait = refusal, wait
-		b.refuse(refusal, header, own)
+		b.refuse(x.refusal(s, time.Now()))
 		return
 	}
 	r.Cut = !b.end(x.broken(s, b.shown))

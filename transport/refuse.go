@@ -13,8 +13,8 @@ import (
 	"github.com/reprise-run/reprise/wire"
 )
 
-// Short is the wait that a client is asked for where nobody knows a better one.
-const Short = 2 * time.Second
+// short is the wait that a client is asked for where nobody knows a better one.
+const short = 2 * time.Second
 
 // codes are the words for programs, in OpenAI's vocabulary where that has one.
 var codes = map[failure.Class]string{
@@ -37,36 +37,36 @@ func code(f *failure.Failure) string {
 // refusal is what a client is told that was shown nothing: a status that its own retries fit,
 // the header that goes with it, and the provider's own words where they are the whole story.
 // A status that invites a repetition is given only where one may pass soon; of the others, 400
-// is the one that every client takes for the last word. wait is how long it was asked to stay away.
-func (x *Exchange) refusal(s *recovery.Stopped, now time.Time) (r wire.Refusal, wait time.Duration, h http.Header, own []byte) {
+// is the one that every client takes for the last word.
+func (x *Exchange) refusal(s *recovery.Stopped, now time.Time) (wire.Refusal, http.Header, []byte) {
 	f := s.Failure
-	r = wire.Refusal{Status: http.StatusBadRequest, Code: code(f), Message: message(s), Metadata: x.metadata(s)}
-	h = http.Header{}
-	left := f.NotBefore.Sub(now)
-	if left > 0 {
+	r := wire.Refusal{Status: http.StatusBadRequest, Code: code(f), Message: message(s), Metadata: x.metadata(s)}
+	h := http.Header{}
+	wait := f.NotBefore.Sub(now)
+	if wait > 0 {
 		h.Set(HeaderRetryAt, f.NotBefore.UTC().Format(time.RFC3339))
 		r.Message += " It may pass at " + f.NotBefore.UTC().Format(time.RFC3339) + "."
 	}
+	var body []byte
 	switch {
 	case unsafe(s):
 		r.Code = "answer_unknown"
 		r.Message += " It is not repeated, because the provider may have acted on it."
 	case f.Class == failure.Cancelled:
 		r.Status = http.StatusServiceUnavailable
-	case f.Retryable && left <= x.Policy.Tier1.Cap:
+	case f.Retryable && wait <= x.Policy.Tier1.Cap:
 		r.Status = passing(f, x.Dialect.Dialect())
-		wait = (max(left, x.Wait, Short) + time.Second - 1).Truncate(time.Second)
-		h.Set("Retry-After", strconv.Itoa(int(wait/time.Second)))
+		h.Set("Retry-After", strconv.Itoa(int((max(wait, short)+time.Second-1)/time.Second)))
 	default:
 		r.Status = lasting(f)
 		if f.Dialect == x.Dialect.Dialect() && f.Status == r.Status && len(lost(s)) == 0 && json.Valid([]byte(f.Body)) {
-			own = []byte(f.Body)
+			body = []byte(f.Body)
 		}
 	}
 	if r.Status < 429 || x.Final {
 		h.Set("X-Should-Retry", "false")
 	}
-	return r, wait, h, own
+	return r, h, body
 }
 
 // passing is the status of a failure that may pass soon.

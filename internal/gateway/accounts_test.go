@@ -116,7 +116,7 @@ func TestJournal(t *testing.T) {
 		{"always-503 then ok-fast", nil, session.GatewayWhole, 4, true},
 		{"failed-inside-text-once-fast", []string{gateway.HeaderHold, "whole"}, session.GatewayWhole, 2, true},
 		{"cut-after-text-fast", nil, session.GatewayInterrupted, 1, true},
-		{"always-503", []string{gateway.HeaderInsist, "1"}, session.GatewayFailed, 3, false},
+		{"always-503", nil, session.GatewayFailed, 3, false},
 		{"auth-failed", nil, session.GatewayFailed, 1, false},
 		{"unknown", nil, session.GatewayRefused, 0, false},
 	} {

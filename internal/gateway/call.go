@@ -58,7 +58,6 @@ func (h *Handler) call(w http.ResponseWriter, r *http.Request) {
 		x.Ledger, x.Generation, x.Trace = record, record.Generation(), record
 	}
 	result := x.Serve(ctx, &patience{ResponseWriter: w})
-	h.rests.after(c, &result)
 	h.note(ctx, c, &result)
 	if record != nil {
 		record.Close(context.WithoutCancel(ctx), result)
@@ -118,11 +117,7 @@ func (h *Handler) open(w http.ResponseWriter, r *http.Request, c *Call) (*transp
 	if err := allow(x, &c.Key); err != nil {
 		return nil, err
 	}
-	if err := ask(x, r.Header); err != nil {
-		return nil, err
-	}
-	x.Wait, err = h.rests.before(c, x.Policy.Tier1.Cap)
-	return x, err
+	return x, ask(x, r.Header)
 }
 
 // ask does what the client asks for by header.
@@ -236,7 +231,7 @@ func (h *Handler) refuse(w http.ResponseWriter, c *Call, err error) {
 		h.o.Journal.Refused(context.Background(), c, no.status, no.code, no.message)
 	}
 	h.o.Log.Info("gateway refused", "call", c.ID, "client", c.Client, "model", c.Model, "status", no.status, "code", no.code)
-	if no.header["Retry-After"] == nil {
+	if no.status != http.StatusTooManyRequests {
 		w.Header().Set("X-Should-Retry", "false")
 	}
 	w.Header().Set(transport.HeaderID, c.ID)

@@ -76,7 +76,6 @@ type Call struct {
 	Body   []byte // raw; not to be changed
 	Header http.Header
 	Began  time.Time
-	print  string // of the request and its conversation, once that was of interest
 }
 
 // Fences remember for a while what broke after something of it was shown. They are safe for
@@ -124,7 +123,6 @@ type Handler struct {
 	once     sync.Once
 	timer    *time.Timer
 	rates    rates
-	rests    rests
 }
 
 // New makes the handler.
