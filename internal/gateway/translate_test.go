@@ -150,6 +150,17 @@ func TestToldToAnotherDialect(t *testing.T) {
 	})
 }
 
+// first is an answer's first frame without its numbers.
+func first(body string) string {
+	frame, _, _ := strings.Cut(body, "\n\n")
+	return strings.Map(func(r rune) rune {
+		if r >= '0' && r <= '9' {
+			return -1
+		}
+		return r
+	}, frame)
+}
+
 // An answer that broke before output leaves nothing to the one that follows it in another dialect,
 // in either order.
 func TestDialectsInTurn(t *testing.T) {
@@ -161,6 +172,9 @@ func TestDialectsInTurn(t *testing.T) {
 				own := resp.Header.Get(transport.HeaderModel) == dialect+"/ok-fast"
 				if err != nil || resp.StatusCode != 200 || (resp.Header.Get("X-Request-Id") != "") != own {
 					t.Errorf("%s of %s: %d %v %v", dialect, model, resp.StatusCode, err, resp.Header)
+				}
+				if _, passed, _ := w.post(dialect, "ok-fast", true); own && first(body) != first(passed) {
+					t.Errorf("%s of %s does not pass as it is: %s", dialect, model, first(body))
 				}
 				if out := heard(t, dialect, body, false); out.Stop != llm.StopEnd || !strings.Contains(said(out), "You asked") {
 					t.Errorf("%s of %s: %s", dialect, model, body)
