@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -99,5 +102,76 @@ func TestFences(t *testing.T) {
 	}
 	if lifted != len(modelCalls) {
 		t.Errorf("%d lifts in the audit", lifted)
+	}
+}
+
+// keyed is a configuration in which the upstream is a provider in every dialect, asked with a key.
+func (u *upstream) keyed(t *testing.T) string {
+	t.Helper()
+	key := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(key, []byte("secret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return strings.ReplaceAll(u.config("ok-fast", ""), "base_url:", fmt.Sprintf("keys: [%q], base_url:", "file:"+key))
+}
+
+// R6, R7: what a client gets of a provider that refuses, and what the provider is asked of five
+// repetitions.
+func TestRefusals(t *testing.T) {
+	for _, c := range []struct {
+		script  string
+		status  int // of the first answer
+		said    string
+		most    int // requests of five calls
+		dialect []string
+	}{
+		{"rate-limited-1s-then-ok-fast", 200, "", 10, []string{"chat", "messages"}},
+		{"rate-limited-3000s-fast", 400, "rate_limit_exceeded", 1, []string{"chat", "responses"}},
+		{"rate-limited-3000s-fast", 400, "It may pass at 20", 1, []string{"messages", "gemini"}},
+		{"quota-fast", 400, "insufficient_quota", 1, []string{"chat", "responses"}},
+		{"auth-failed-fast", 400, "invalid_api_key", 1, []string{"chat", "responses", "messages"}},
+		{"context-overflow-fast", 400, "context_length_exceeded", 5, []string{"chat", "responses"}},
+	} {
+		for _, dialect := range c.dialect {
+			up := newUpstream(t)
+			s := serve(t, up.keyed(t))
+			for i := range 5 {
+				resp, body := s.ask(dialect, c.script, "Hello?")
+				if resp.StatusCode != c.status || !strings.Contains(body, c.said) {
+					t.Errorf("%s %s %d: %d %s", dialect, c.script, i, resp.StatusCode, body)
+				}
+				if c.status == 400 && (resp.Header.Get("X-Should-Retry") != "false" || c.most == 1 && i > 0 && resp.Header.Get("X-Reprise-Retry-At") == "") {
+					t.Errorf("%s %s %d: %v", dialect, c.script, i, resp.Header)
+				}
+			}
+			if n := up.quiet(t).Total; n > c.most {
+				t.Errorf("%s %s: %d requests", dialect, c.script, n)
+			}
+			if c.most > 1 { // nothing rests
+				continue
+			}
+			_, list, _ := reprise(t, s.home, "cool-offs")
+			name, rest, _ := strings.Cut(strings.TrimSpace(list), " with ")
+			key, _, _ := strings.Cut(rest, "  ")
+			if code, left, stderr := reprise(t, s.home, "cool-offs", "--lift", name, "--key", key); code != 0 || left != "" {
+				t.Errorf("lift %q: %d %s %s", list, code, left, stderr)
+			}
+			s.ask(dialect, c.script, "Hello?")
+			if n := up.quiet(t).Total; n != c.most+1 {
+				t.Errorf("%s %s, lifted: %d requests", dialect, c.script, n)
+			}
+		}
+	}
+}
+
+// R7: a provider that is busy for ever is a status that may pass, with a time.
+func TestBusyForEver(t *testing.T) {
+	up := newUpstream(t)
+	s := serve(t, up.keyed(t), "--set", "recovery.tier1.base=10ms")
+	for dialect := range modelCalls {
+		resp, body := s.ask(dialect, "always-503-fast", "Hello?")
+		if after, err := strconv.Atoi(resp.Header.Get("Retry-After")); resp.StatusCode != 503 && resp.StatusCode != 529 || err != nil || after < 1 {
+			t.Errorf("%s: %d %v %s", dialect, resp.StatusCode, resp.Header, body)
+		}
 	}
 }

@@ -204,6 +204,39 @@ func TestAResetIsNoStampede(t *testing.T) {
 	})
 }
 
+// A first refusal for a moment speaks for its own request: one other tries at once, and when that
+// is refused too, nobody does before the time. A longer one speaks for the key.
+func TestAMomentIsDoubted(t *testing.T) {
+	for _, c := range []struct {
+		wait  time.Duration
+		early int
+	}{{time.Second, 2}, {2 * time.Second, 2}, {3 * time.Second, 1}} {
+		synctest.Test(t, func(t *testing.T) {
+			crowd := &crowd{until: time.Now().Add(c.wait), began: time.Now()}
+			entries := []recovery.Entry{{Provider: "alpha", Model: "large", Keys: []recovery.Key{{Label: "A", Hash: "hash", Provider: crowd}}}}
+			state := new(memory)
+			var all sync.WaitGroup
+			for i := range 6 {
+				all.Go(func() {
+					<-time.After(time.Duration(i) * 50 * time.Millisecond)
+					ledger := replay.NewMemory()
+					scope := llm.Scope{Session: "ses", Run: "run", Lineage: llm.LineageMain, Generation: ledger.Claim("run")}
+					plan := recovery.Plan{Policy: recovery.DefaultPolicy(), Trace: &patient{teller: teller{began: crowd.began}},
+						Route: &recovery.Route{Entries: func() []recovery.Entry { return entries }, State: state, Going: true}}
+					gate := replay.New(scope, ledger, replay.Operator{Actor: "ann", Message: "msg"})
+					if _, err := recovery.Do(t.Context(), plan, gate, &patient{teller: teller{began: crowd.began}}, &llm.Request{}); err != nil {
+						t.Errorf("request %d: %v", i, err)
+					}
+				})
+			}
+			all.Wait()
+			if crowd.early != c.early || crowd.most != 1 {
+				t.Errorf("%s: %d requests before the time, %d tried at once after it: %v", c.wait, crowd.early, crowd.most, crowd.times)
+			}
+		})
+	}
+}
+
 // A probe that ends without an answer, by a cancel, is given back: the next one tries.
 func TestACancelledProbeIsGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -103,8 +103,8 @@ func (w *way) next(ctx context.Context) (llm.Provider, *llm.Request, *Stopped) {
 		if w.Bound.Sent >= w.Policy.MaxRequests {
 			return nil, nil, w.stopped(failure.NewLocal("request_bound", Rules[RuleBound]), RuleBound)
 		}
+		opened := w.opened() // before the reading, so that nothing opens unheard
 		now := time.Now()
-		opened := w.opened()
 		err := w.read(ctx)
 		p := w.pick(now)
 		took := false

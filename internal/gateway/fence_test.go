@@ -24,26 +24,19 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the transcripts")
 
-// late is a port that is filled when the bubble has begun, in which its store's time is.
-type late struct{ gateway.Fences }
-
 // fencing runs a gateway whose fences stand for ten minutes in a real store.
 func fencing(t *testing.T, o gateway.Options, f func(w *world, b *session.Barriers)) {
 	dir := t.TempDir()
-	port := new(late)
-	o.Fences = port
-	run(t, o, func(w *world) {
-		store, err := sqlite.Open(filepath.Join(dir, "test.db"))
+	var b *session.Barriers
+	runWith(t, func(t *testing.T) gateway.Options {
+		b = barriers(t, dir)
+		fences, err := gateway.NewFences(t.Context(), b, 10*time.Minute, true)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer store.Close()
-		b := session.NewBarriers(store)
-		if port.Fences, err = gateway.NewFences(w.t.Context(), b, 10*time.Minute, true); err != nil {
-			t.Fatal(err)
-		}
-		f(w, b)
-	})
+		o.Fences = fences
+		return o
+	}, func(w *world) { f(w, b) })
 }
 
 // asked is a request of each dialect: as it is asked first, in another order and spelling, not

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/reprise-run/reprise/internal/gateway"
-	"github.com/reprise-run/reprise/recovery"
 	"github.com/reprise-run/reprise/session"
 	"github.com/reprise-run/reprise/store/sqlite"
 	"github.com/reprise-run/reprise/transport"
@@ -21,21 +20,27 @@ import (
 // resting runs a gateway whose cool-offs are in a real store.
 func resting(t *testing.T, f func(w *world, b *session.Barriers)) {
 	dir := t.TempDir()
-	state := new(lateState)
-	run(t, gateway.Options{CoolOffs: state}, func(w *world) {
-		store, err := sqlite.Open(filepath.Join(dir, "test.db"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer store.Close()
-		b := session.NewBarriers(store)
-		state.CredentialState = b.Credentials()
-		f(w, b)
-	})
+	var b *session.Barriers
+	runWith(t, func(t *testing.T) gateway.Options {
+		b = barriers(t, dir)
+		return gateway.Options{CoolOffs: b.Credentials()}
+	}, func(w *world) { f(w, b) })
 }
 
-// lateState is a port that is filled when the bubble has begun, in which its store's time is.
-type lateState struct{ recovery.CredentialState }
+// barriers opens a store in the bubble, in whose time it lives.
+func barriers(t *testing.T, dir string) *session.Barriers {
+	t.Helper()
+	store, err := sqlite.Open(filepath.Join(dir, "test.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return session.NewBarriers(store)
+}
 
 // refuse answers 429 in the provider's place.
 func refuse(w http.ResponseWriter, retryAfter string) {
