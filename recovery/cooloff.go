@@ -85,8 +85,8 @@ func (w *way) lane(f *failure.Failure) (l Lane, ok bool) {
 }
 
 // paced reports whether the tiers alone set the pace at which a model is asked, where it names no
-// time itself: there is no other, and no client that repeats what fails at a pace of its own.
-func (w *way) paced() bool { return len(w.entries) == 1 && w.Policy.HandOver }
+// time itself.
+func (w *way) paced() bool { return len(w.entries) == 1 && !w.route.Repeats }
 
 // rest is until when a lane cools off after the decision, and whether the provider has named
 // that time; zero: it does not.

@@ -26,7 +26,7 @@ func (w *way) stopped(f *failure.Failure, rule Rule) *Stopped {
 func (w *way) end(f *failure.Failure, d Decision, attempt string, out llm.Output) *Stopped {
 	s := &Stopped{Failure: f, Decision: d, Attempt: attempt, Output: out, Attempts: len(w.outcomes), Waited: w.waited}
 	if len(w.entries) == 1 && len(w.entries[0].Keys) == 1 {
-		if !w.Policy.HandOver {
+		if w.route.Repeats {
 			w.stateTime(s)
 		}
 		return s

@@ -25,6 +25,9 @@ type Route struct {
 	// that begins so sends nothing and fails. Going: the run had begun before, and waits as
 	// between two attempts.
 	Person, Going bool
+	// Repeats: who asks repeats what fails at a pace of its own, so that a model rests that is busy
+	// although there is no other.
+	Repeats bool
 	// Last names the entry that answered before this run, as Entry.Name does; empty: none.
 	Last string
 

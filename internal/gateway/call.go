@@ -96,7 +96,7 @@ func (h *Handler) open(w http.ResponseWriter, r *http.Request, c *Call) (*transp
 		}
 	}
 	req.Header, req.Query = transport.Forward(r.Header), query(c.Target.Query)
-	route := &recovery.Route{State: h.o.CoolOffs, Going: true, Entries: func() []recovery.Entry {
+	route := &recovery.Route{State: h.o.CoolOffs, Going: true, Repeats: true, Entries: func() []recovery.Entry {
 		now := entries
 		// A step's entries stay the same ones; their keys may change.
 		same := func(a, b recovery.Entry) bool { return a.Name() == b.Name() }
