@@ -105,7 +105,9 @@ func (w *way) rest(f *failure.Failure, d Decision, l Lane, now time.Time) (until
 	case d.Verdict == Advance:
 		own = circuit - time.Duration(w.jitter()*float64(circuit/5)) // no stampede
 	case d.Safe || l.Key != "":
-		own = min(w.Policy.Tier2.Backoff(again), circuit)
+		if own = min(w.Policy.Tier2.Backoff(again), circuit); w.route.Repeats {
+			own = min(own, w.Policy.Tier1.Cap/2) // it is waited for, and not taken for the last word
+		}
 	}
 	if f.NotBefore.IsZero() || d.Verdict != Retry && now.Add(own).After(f.NotBefore) {
 		return now.Add(own), false
