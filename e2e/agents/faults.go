@@ -18,7 +18,8 @@ type fault struct {
 	scenes []rehearsal.Scene
 	fails  bool // the agent must say so, and not have the answer
 	runs   int  // of the tool
-	want   int  // requests; 0: as many as the agent sends
+	want   int  // requests
+	more   int  // that there may be besides
 }
 
 func faults(a *agent) []fault {
@@ -32,17 +33,17 @@ func faults(a *agent) []fault {
 	call := rehearsal.Step{Do: rehearsal.Call, Name: a.tool, Arguments: arguments}
 	half := rehearsal.Step{Do: rehearsal.HalfCall, Name: a.tool, Arguments: arguments}
 	saved := func(name string, take ...rehearsal.Step) fault {
-		return fault{name, []rehearsal.Scene{{take, answer}}, false, 0, 2}
+		return fault{name, []rehearsal.Scene{{take, answer}}, false, 0, 2, 0}
 	}
 	ended := func(name string, take ...rehearsal.Step) fault {
-		return fault{name, []rehearsal.Scene{{append(rehearsal.Take{say}, take...), answer}, {answer}}, true, 0, 1}
+		return fault{name, []rehearsal.Scene{{append(rehearsal.Take{say}, take...), answer}, {answer}}, true, 0, 1, 0}
 	}
-	never := func(name string, want int, take ...rehearsal.Step) fault {
-		return fault{name, []rehearsal.Scene{{take}}, true, 0, want}
+	never := func(name string, want, more int, take ...rehearsal.Step) fault {
+		return fault{name, []rehearsal.Scene{{take}}, true, 0, want, more}
 	}
 	return []fault{
-		{"whole", []rehearsal.Scene{{answer}}, false, 0, 1},
-		{"call", []rehearsal.Scene{{{say, call}}, {answer}}, false, 1, 2},
+		{"whole", []rehearsal.Scene{{answer}}, false, 0, 1, 0},
+		{"call", []rehearsal.Scene{{{say, call}}, {answer}}, false, 1, 2, 0},
 
 		saved("503-once", with(rehearsal.Status, rehearsal.Unavailable, 0)),
 		saved("429-once", with(rehearsal.Status, rehearsal.RateLimited, 0)),
@@ -63,8 +64,8 @@ func faults(a *agent) []fault {
 		ended("text-call-ended", call, do(rehearsal.End)),
 		ended("text-half-call-cut", half, do(rehearsal.Cut)),
 
-		never("429-50-minutes", 1, with(rehearsal.Status, rehearsal.RateLimited, 50*time.Minute)),
-		never("quota", 1, with(rehearsal.Status, rehearsal.Quota, 0)),
-		never("always-503", 0, with(rehearsal.Status, rehearsal.Unavailable, 0)),
+		never("429-50-minutes", 1, 0, with(rehearsal.Status, rehearsal.RateLimited, 50*time.Minute)),
+		never("quota", 1, 0, with(rehearsal.Status, rehearsal.Quota, 0)),
+		never("always-503", 3, 9, with(rehearsal.Status, rehearsal.Unavailable, 0)),
 	}
 }
