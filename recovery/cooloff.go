@@ -196,7 +196,8 @@ func (w *way) probe(ctx context.Context, c *candidate, now time.Time) (bool, err
 		return true, nil
 	}
 	for _, l := range c.lanes {
-		c.probing = c.probing || l.Lane.Key == "" && w.verdict != Retry
+		tried := len(w.entries) > 1 || l.Failures > 0 // else it was in doubt alone
+		c.probing = c.probing || l.Lane.Key == "" && w.verdict != Retry && tried
 	}
 	taken, err := w.route.State.Probe(ctx, c.lanes, now.Add(probeFor))
 	c.lanes = taken

@@ -100,6 +100,7 @@ func (m *memory) Settle(_ context.Context, lanes []recovery.CoolOff, answered bo
 // crowd is a provider that is limited until a time, and slow to answer then.
 type crowd struct {
 	until      time.Time
+	busy       bool // it says that the model is, and nothing of the key
 	mu         sync.Mutex
 	early, now int // requests before the time; at work
 	most       int // at work at once before the first answer
@@ -119,6 +120,9 @@ func (c *crowd) Stream(ctx context.Context, p llm.Permit, _ *llm.Request) (llm.S
 	c.times = append(c.times, time.Since(c.began))
 	if time.Now().Before(c.until) {
 		c.early++
+		if c.busy {
+			return nil, &failure.Failure{Class: failure.Overloaded, Retryable: true, Status: 503, NotBefore: c.until}
+		}
 		return nil, &failure.Failure{Class: failure.RateLimited, Retryable: true, Status: 429, NotBefore: c.until}
 	}
 	if c.now++; !c.answered {
@@ -209,10 +213,11 @@ func TestAResetIsNoStampede(t *testing.T) {
 func TestAMomentIsDoubted(t *testing.T) {
 	for _, c := range []struct {
 		wait  time.Duration
+		busy  bool
 		early int
-	}{{time.Second, 2}, {2 * time.Second, 2}, {3 * time.Second, 1}} {
+	}{{time.Second, false, 2}, {2 * time.Second, false, 2}, {3 * time.Second, false, 1}, {time.Second, true, 2}, {3 * time.Second, true, 1}} {
 		synctest.Test(t, func(t *testing.T) {
-			crowd := &crowd{until: time.Now().Add(c.wait), began: time.Now()}
+			crowd := &crowd{until: time.Now().Add(c.wait), busy: c.busy, began: time.Now()}
 			entries := []recovery.Entry{{Provider: "alpha", Model: "large", Keys: []recovery.Key{{Label: "A", Hash: "hash", Provider: crowd}}}}
 			state := new(memory)
 			var all sync.WaitGroup
