@@ -174,12 +174,6 @@ func TestGatewayUnderSDKs(t *testing.T) {
 		scripts = append(scripts, rehearsal.Script{Name: f.name, Pause: 1, Scenes: []rehearsal.Scene{{f.take, {{Do: rehearsal.Say, Text: answers}}}}})
 		models = append(models, f.name)
 	}
-	upstream, err := rehearsal.New(scripts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := httptest.NewServer(upstream)
-	defer server.Close()
 	binary := filepath.Join(t.TempDir(), "reprise")
 	build := exec.Command("go", "build", "-o", binary, "./cmd/reprise")
 	build.Dir = ".."
@@ -188,7 +182,13 @@ func TestGatewayUnderSDKs(t *testing.T) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(sdks)) {
 		t.Run(name, func(t *testing.T) {
-			upstream.Reset()
+			t.Parallel() // most of it is waiting
+			upstream, err := rehearsal.New(scripts...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			server := httptest.NewServer(upstream)
+			defer server.Close()
 			verb := "gateway"
 			if strings.HasPrefix(name, "go ") {
 				verb = "serve"
@@ -219,7 +219,7 @@ func gateway(t *testing.T, binary, verb, upstream string) string {
 	dir := t.TempDir()
 	config := "data: " + filepath.Join(dir, "data") + "\nauth: {mode: none}\nrecovery: {tier1: {base: 5ms}}\nproviders:\n"
 	for dialect, path := range map[string]string{"chat": "/v1", "responses": "/v1", "messages": "", "gemini": ""} {
-		config += fmt.Sprintf("  %s: {dialect: %s, base_url: %s%s, timeouts: {first_event: 2s, first_content: 2s, idle: 1s}}\n", dialect, dialect, upstream, path)
+		config += fmt.Sprintf("  %s: {dialect: %s, base_url: %s%s, timeouts: {first_event: 5s, first_content: 5s, idle: 4s}}\n", dialect, dialect, upstream, path)
 	}
 	file := filepath.Join(dir, "reprise.yaml")
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
