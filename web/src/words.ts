@@ -40,6 +40,7 @@ const skips: Record<string, string> = {
   key_refused: 'its key was refused',
   another_key_is_pinned: 'another key is asked for',
   not_reached: 'no request was left for it',
+  not_translatable: 'cannot be asked so',
   recovered: 'an earlier one answers again',
 };
 

@@ -116,8 +116,10 @@ func TestFrameIsNotHeldBack(t *testing.T) {
 func TestReady(t *testing.T) {
 	r := sse.NewReader(io.MultiReader(strings.NewReader("data: a\n\ndata: b\r\n\r\ndata: c"), strings.NewReader("\n\n")))
 	for i, want := range []bool{false, true, false} {
-		if r.Ready() != want || r.Ready() != want {
-			t.Errorf("before frame %d: ready %v", i, !want)
+		for range 2 {
+			if r.Ready() != want {
+				t.Errorf("before frame %d: ready %v", i, !want)
+			}
 		}
 		if f, err := r.Next(); err != nil || string(f.Data) != string(rune('a'+i)) {
 			t.Errorf("frame %d: %q, %v", i, f.Data, err)
