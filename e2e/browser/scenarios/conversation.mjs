@@ -104,7 +104,7 @@ export const scenarios = {
     const { page } = on;
     await on.ask('tool-fast', 'What time is it?');
     await complete(page);
-    const call = reply(page).locator('details.call');
+    const call = reply(page).locator('.call');
     await call.locator('summary').click();
     await call.getByText('Output').waitFor();
     assert.match(await call.innerText(), /clock[\s\S]*done/);

@@ -97,7 +97,7 @@ const states = {
   'tool call open': [{}, async (on) => {
     await on.ask('tool-fast', 'What time is it?');
     await complete(on.page);
-    await reply(on.page).locator('details.call summary').click();
+    await reply(on.page).locator('.call summary').click();
   }],
   'tool of the provider': [{}, async (on) => {
     await on.ask('remote-tool', 'Search');
