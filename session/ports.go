@@ -302,3 +302,15 @@ type Record struct {
 	Run     RunID // empty for lifecycle events
 	Data    []byte
 }
+
+// Queue tells the nodes of runs that wait to be claimed. What it says is a wake-up only: the claim in
+// the store decides, and a sweep repairs what was not heard. It is safe for concurrent use.
+type Queue interface {
+	// Announce tells that a run waits.
+	Announce(ctx context.Context, run RunID) error
+	// Serve hands announced runs to f until ctx ends, each to one node at a time, at most room of them
+	// here at once, each in a goroutine of its own. While f runs the announcement counts as in
+	// progress; when f has returned it is done. That of a node that dies or is paused is handed to
+	// another one within about three seconds.
+	Serve(ctx context.Context, room int, f func(ctx context.Context, run RunID)) error
+}
