@@ -1,6 +1,12 @@
 package store
 
-import "github.com/reprise-run/reprise/session"
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/reprise-run/reprise/session"
+)
 
 // idempotencyAge is how long a stored answer keeps its key, in milliseconds.
 const idempotencyAge = 24 * 60 * 60 * 1000
@@ -11,14 +17,24 @@ func (r *reader) Outbox(after int64, limit int) ([]session.Outboxed, error) {
 	return list(r, outboxFields, `SELECT seq, session_id, data FROM outbox WHERE seq > $1 ORDER BY seq LIMIT $2`, after, atMost(limit))
 }
 
+// outboxAtOnce is how many rows a statement inserts at most: each number is a statement of its own.
+const outboxAtOnce = 16
+
 func (t *tx) AppendOutbox(id session.ID, data ...[]byte) error {
-	last, err := t.returning(`UPDATE counters SET value = value + $1 WHERE name = 'outbox' RETURNING value`, len(data))
+	seq, err := t.returning(`UPDATE counters SET value = value + $1 WHERE name = 'outbox' RETURNING value`, len(data))
 	if err != nil {
 		return err
 	}
-	for i, d := range data {
-		seq := last - int64(len(data)-1-i)
-		if err := t.change(`INSERT INTO outbox (seq, session_id, data) VALUES ($1, $2, $3)`, seq, id, d); err != nil {
+	seq -= int64(len(data))
+	for rows := range slices.Chunk(data, outboxAtOnce) {
+		var values strings.Builder
+		args := []any{id}
+		for i, d := range rows {
+			seq++
+			fmt.Fprintf(&values, ", ($%d, $1, $%d)", 2*i+2, 2*i+3)
+			args = append(args, seq, d)
+		}
+		if err := t.change(`INSERT INTO outbox (seq, session_id, data) VALUES `+values.String()[2:], args...); err != nil {
 			return err
 		}
 	}

@@ -28,28 +28,43 @@ func derive(s *session.Session, last *session.Run, schedule *session.Schedule) {
 	}
 }
 
+// ofOne is a session with what its rows elsewhere add up to, in one statement: most transactions
+// read it twice.
+const ofOne = `SELECT ` + sessionColumns + `, amount, least, unpriced, reserved,
+  (SELECT COUNT(*) FROM tool_calls
+   WHERE state = 'asked' AND (session_id = $1 OR session_id IN (SELECT id FROM sessions WHERE root_id = $1))),
+  (SELECT COUNT(*) FROM schedules WHERE session_id = $1)
+FROM sessions, (SELECT ` + totals + ` FROM spend WHERE session_id = $1 OR root_id = $1) spent
+WHERE id = $1`
+
+type whole struct {
+	session.Session
+	spent     total
+	schedules int
+}
+
+func wholeFields(w *whole) []any {
+	return append(append(sessionFields(&w.Session), totalFields(&w.spent)...), &w.Asks, &w.schedules)
+}
+
 func (r *reader) Session(id session.ID) (session.Session, error) {
-	s, err := one(r, sessionFields, `SELECT `+sessionColumns+` FROM sessions WHERE id = $1`, id)
+	w, err := one(r, wholeFields, ofOne, id)
 	if err != nil {
-		return s, err
+		return session.Session{}, err
 	}
 	last, err := list(r, runFields, lastRun, id)
 	if err != nil {
 		return session.Session{}, err
 	}
-	schedule, err := list(r, scheduleFields, ofSession, id)
-	if err != nil {
-		return session.Session{}, err
+	var schedule []session.Schedule
+	if w.schedules > 0 {
+		if schedule, err = list(r, scheduleFields, ofSession, id); err != nil {
+			return session.Session{}, err
+		}
 	}
-	if s.Spend, err = r.Spent(session.Spending{Session: id}); err != nil {
-		return session.Session{}, err
-	}
-	if s.Asks, err = one(r, itself[int], `SELECT COUNT(*) FROM tool_calls
-WHERE state = 'asked' AND (session_id = $1 OR session_id IN (SELECT id FROM sessions WHERE root_id = $1))`, id); err != nil {
-		return session.Session{}, err
-	}
-	derive(&s, first(last), first(schedule))
-	return s, nil
+	w.Spend = w.spent.sum()
+	derive(&w.Session, first(last), first(schedule))
+	return w.Session, nil
 }
 
 func (r *reader) Settings(id session.ID) (session.Settings, *session.Parent, error) {

@@ -12,8 +12,8 @@ import (
 // final at once.
 const costOpen = "open"
 
-const totals = `CAST(COALESCE(SUM(amount), 0) AS BIGINT), COUNT(CASE WHEN kind <> 'known' THEN 1 END),
-COUNT(CASE WHEN kind = 'unknown' THEN 1 END), CAST(COALESCE(SUM(reserved), 0) AS BIGINT)`
+const totals = `CAST(COALESCE(SUM(amount), 0) AS BIGINT) AS amount, COUNT(CASE WHEN kind <> 'known' THEN 1 END) AS least,
+COUNT(CASE WHEN kind = 'unknown' THEN 1 END) AS unpriced, CAST(COALESCE(SUM(reserved), 0) AS BIGINT) AS reserved`
 
 type total struct {
 	session.Spend

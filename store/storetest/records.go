@@ -49,6 +49,21 @@ func outbox(w *world) {
 	if got := all(0); len(got) != 1 || got[0].Seq <= rows[2].Seq {
 		w.Fatalf("after %d comes %v", rows[2].Seq, got)
 	}
+	many := make([]string, 50)
+	for i := range many {
+		many[i] = fmt.Sprint(i)
+	}
+	before := len(all(0))
+	add(many...)
+	rows = all(0)[before:]
+	if len(rows) != len(many) {
+		w.Fatalf("%d rows of %d", len(rows), len(many))
+	}
+	for i, r := range rows {
+		if r.Seq != rows[0].Seq+int64(i) || string(r.Data) != many[i] {
+			w.Fatalf("row %d of many is %d, %q", i, r.Seq, r.Data)
+		}
+	}
 }
 
 func idempotency(w *world) {
