@@ -10,11 +10,11 @@ import (
 // whose output is stored counts as committed: only its tools can speak against going on. A
 // request without a record may have had any effect.
 func evidenceOf(tx ReadTx, run Run) (replay.RunEvidence, error) {
-	messages, err := tx.Messages(run.SessionID, false, 0, 0)
+	last, err := tx.LastMessages(run.SessionID, 1)
 	if err != nil {
 		return replay.RunEvidence{}, err
 	}
-	outputs := outputsOf(messages, run)
+	outputs := outputsOf(last, run)
 	var evidence []replay.Evidence
 	tools, known := map[int]replay.Reasons{}, 0
 	for of, own := run, true; ; own = false {
@@ -69,7 +69,7 @@ func evidenceOf(tx ReadTx, run Run) (replay.RunEvidence, error) {
 
 // outputsOf counts the run's steps whose output is stored: the committed ones, and one whose
 // tools' results are not. Behind the message of a run that continues another there are only rows
-// of it and of those that it continues.
+// of it and of those that it continues. rows are the session's, or the newest of them.
 func outputsOf(rows []Message, run Run) int {
 	n := run.Steps
 	if len(rows) > 0 {

@@ -14,10 +14,10 @@ type ledger struct {
 	hooks    []HookMark
 }
 
-func (l ledger) Messages(ID, bool, int64, int) ([]Message, error) { return nil, nil }
-func (l ledger) Attempts(RunID) ([]Attempt, error)                { return l.attempts, nil }
-func (l ledger) ToolCalls(RunID) ([]ToolCall, error)              { return nil, nil }
-func (l ledger) HookMarks(RunID) ([]HookMark, error)              { return l.hooks, nil }
+func (l ledger) LastMessages(ID, int) ([]Message, error) { return nil, nil }
+func (l ledger) Attempts(RunID) ([]Attempt, error)       { return l.attempts, nil }
+func (l ledger) ToolCalls(RunID) ([]ToolCall, error)     { return nil, nil }
+func (l ledger) HookMarks(RunID) ([]HookMark, error)     { return l.hooks, nil }
 
 // f18: a request of which there is no record may have had any effect, and speaks against
 // every automatic path.

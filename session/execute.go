@@ -262,9 +262,11 @@ func (x *execution) finish(ctx context.Context, end error) error {
 		if err := x.ended(tx, &run, do, f, stopped, evidence); err != nil {
 			return err
 		}
-		s.Paused = next.Paused
-		if err := tx.PutSession(s); err != nil {
-			return err
+		if s.Paused != next.Paused {
+			s.Paused = next.Paused
+			if err := tx.PutSession(s); err != nil {
+				return err
+			}
 		}
 		if err := tx.PutRun(run, Running, x.run.Generation); err != nil {
 			return err
@@ -373,7 +375,10 @@ func (x *execution) noteFailed(tx Tx, run *Run, before replay.RunEvidence) ([]st
 		return nil, before, err
 	}
 	n.Run = run
-	e, err := evidenceOf(tx, *run)
+	e := before
+	if _, effects := x.m.cfg.Hooks.Asks(HookRunFailed); len(effects) > 0 {
+		e, err = evidenceOf(tx, *run)
+	}
 	if err != nil || e.Whole&replay.HookRan == 0 {
 		return nil, e, err
 	}

@@ -65,6 +65,8 @@ type ReadTx interface {
 	// Messages reads a session's messages with their derived fields, by position. Without
 	// superseded only those in the model's context. after and limit page; limit 0 is all.
 	Messages(id ID, superseded bool, after int64, limit int) ([]Message, error)
+	// LastMessages reads the newest of those in the model's context, n at most, by position.
+	LastMessages(id ID, n int) ([]Message, error)
 	Pending(id ID) ([]Pending, error)
 
 	Run(id RunID) (Run, error)

@@ -213,8 +213,8 @@ func (x *execution) rebuild(ctx context.Context) (out llm.Output, attempt Attemp
 	}
 	if whole {
 		err = x.m.store.View(ctx, func(tx ReadTx) error {
-			rows, err := tx.Messages(x.run.SessionID, false, 0, 0)
-			whole = whole && outputsOf(rows, x.run) == x.run.Steps
+			last, err := tx.LastMessages(x.run.SessionID, 1)
+			whole = whole && outputsOf(last, x.run) == x.run.Steps
 			return err
 		})
 		if !whole { // its row is there, only its tools are not done

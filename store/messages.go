@@ -1,6 +1,10 @@
 package store
 
-import "github.com/reprise-run/reprise/session"
+import (
+	"slices"
+
+	"github.com/reprise-run/reprise/session"
+)
 
 const messageColumns = `id, session_id, role, parts, actor, created_at, run_id, step, attempt_id,
 provider, model, usage, interrupted, switched_from, up_to, compaction, position`
@@ -46,6 +50,13 @@ func (r *reader) Messages(id session.ID, superseded bool, after int64, limit int
 	}
 	return list(r, derivedFields, selectMessages+where+`ORDER BY m.position LIMIT $3`,
 		id, after, atMost(limit))
+}
+
+func (r *reader) LastMessages(id session.ID, n int) ([]session.Message, error) {
+	last, err := list(r, derivedFields, selectMessages+`WHERE m.session_id = $1 AND s.message_id IS NULL
+ORDER BY m.position DESC LIMIT $2`, id, n)
+	slices.Reverse(last)
+	return last, err
 }
 
 func (t *tx) InsertMessage(m session.Message) (int64, error) {

@@ -1,10 +1,12 @@
 package explore
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/reprise-run/reprise/failure"
@@ -112,6 +114,15 @@ func (f *facts) keeps(r *run, step int, kept []string) bool {
 	})
 }
 
+// revisionOf reads an event's revision, which is before anything that could have one too, and not the
+// rest: that would be a thirtieth of all that the search takes.
+func revisionOf(event []byte) int64 {
+	_, after, _ := bytes.Cut(event, []byte(`"revision":`))
+	digits := after[:len(after)-len(bytes.TrimLeft(after, "0123456789"))]
+	n, _ := strconv.ParseInt(string(digits), 10, 64) // none is 0, which follows nothing
+	return n
+}
+
 // auditLog reads the lifecycle events as an observer does.
 func (f *facts) auditLog(log *memory) {
 	revision := int64(0)
@@ -120,9 +131,15 @@ func (f *facts) auditLog(log *memory) {
 		if rec.Run != "" {
 			continue
 		}
+		was := revision
+		if revision = revisionOf(rec.Data); revision <= was {
+			f.violate(Ordered, "an event with revision %d follows one with %d", revision, was)
+		}
+		if !bytes.HasPrefix(rec.Data, []byte(`{"type":"run"`)) {
+			continue
+		}
 		var e struct {
-			Revision int64
-			Run      *struct {
+			Run struct {
 				ID    session.RunID
 				State session.RunState
 			}
@@ -131,11 +148,7 @@ func (f *facts) auditLog(log *memory) {
 			f.violate(Ordered, "an event cannot be read: %v", err)
 			return
 		}
-		if e.Revision <= revision {
-			f.violate(Ordered, "an event with revision %d follows one with %d", e.Revision, revision)
-		}
-		revision = e.Revision
-		if e.Run == nil || !e.Run.State.Terminal() {
+		if !e.Run.State.Terminal() {
 			continue
 		}
 		if was := ends[e.Run.ID]; was != "" && was != e.Run.State {

@@ -93,6 +93,14 @@ func messagePages(w *world) {
 	page(true, 4, 2, "msg_5")
 	page(false, 2, 0, "msg_3", "msg_4")
 	page(false, 2, 1, "msg_3")
+	last := func(id session.ID, n int, want ...session.MessageID) {
+		w.Helper()
+		w.same("last", ids(read(w, func(tx session.ReadTx) ([]session.Message, error) { return tx.LastMessages(id, n) })), want)
+	}
+	last("ses_1", 1, "msg_4")
+	last("ses_1", 2, "msg_3", "msg_4")
+	last("ses_1", 9, "msg_1", "msg_2", "msg_3", "msg_4")
+	last("ses_none", 1, []session.MessageID{}...)
 }
 
 func messagesImmutable(w *world) {
