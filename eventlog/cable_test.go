@@ -85,7 +85,7 @@ func lose(n int64, match func(line, payload string) bool) func(line, payload str
 func isAck(_, payload string) bool { return strings.HasPrefix(payload, `{"stream":"`) }
 
 func isAppend(line, _ string) bool {
-	return strings.HasPrefix(line, "HPUB "+outPrefix) || strings.HasPrefix(line, "HPUB "+lifePrefix)
+	return strings.HasPrefix(line, "HPUB out.") || strings.HasPrefix(line, "HPUB life.")
 }
 
 // joined starts a server and a journal at the end of a cable; more makes further journals there.
@@ -102,8 +102,8 @@ func joined(t *testing.T) (j *journal, c *cable, more func() *journal) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		j, err := join(t.Context(), nc, o, func(uint64) bool { return false })
-		if err != nil {
+		j := newJournal(nc, namesOf("reprise", ""), o)
+		if err := j.openStream(t.Context(), o, func(uint64) bool { return false }); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() {

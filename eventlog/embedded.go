@@ -3,10 +3,12 @@ package eventlog
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -16,6 +18,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/reprise-run/reprise/session"
 )
@@ -28,6 +31,9 @@ const (
 	// stopFile holds the stream's last sequence after a clean stop and is empty while the log
 	// is open.
 	stopFile = "stopped-at"
+	// The incarnation is kept in the stream's own metadata: it cannot be parted from the
+	// sequence numbers that it qualifies.
+	incarnationKey = "reprise-incarnation"
 )
 
 // Open starts the embedded server in o.Dir and opens the log in it.
@@ -72,13 +78,45 @@ func open(ctx context.Context, o Options) (*embedded, error) {
 	// A last sequence other than at the stop means that a power loss took back what the stop
 	// had left to the operating system.
 	renew := func(lastSeq uint64) bool { return !clean || lastSeq != stoppedAt }
-	j, err := join(ctx, nc, o, renew)
-	if err != nil {
-		stopServer(srv)
-		return nil, err
-	}
+	j := newJournal(nc, namesOf("reprise", ""), o)
 	j.alone = true // the server lets nobody else in
+	if err := j.openStream(ctx, o, renew); err != nil {
+		nc.Close()
+		stopServer(srv)
+		return nil, fmt.Errorf("open the event stream: %w", err)
+	}
 	return &embedded{journal: j, srv: srv, dir: o.Dir}, nil
+}
+
+// openStream opens the stream, or makes it. Where renew is true it gets a new incarnation, which its
+// metadata keeps.
+func (j *journal) openStream(ctx context.Context, o Options, renew func(lastSeq uint64) bool) error {
+	js, err := jetstream.New(j.nc)
+	if err != nil {
+		return err
+	}
+	j.incarnation = strings.ToLower(rand.Text()[:12])
+	cfg := o.config(j.names)
+	cfg.Metadata = map[string]string{incarnationKey: j.incarnation}
+	old, err := js.Stream(ctx, cfg.Name)
+	switch {
+	case errors.Is(err, jetstream.ErrStreamNotFound):
+		j.stream, err = js.CreateStream(ctx, cfg)
+		return err
+	case err != nil:
+		return err
+	}
+	info := old.CachedInfo()
+	if id := info.Config.Metadata[incarnationKey]; id != "" && !renew(info.State.LastSeq) {
+		j.incarnation = id
+	}
+	cfg.Metadata = maps.Clone(info.Config.Metadata)
+	if cfg.Metadata == nil {
+		cfg.Metadata = map[string]string{}
+	}
+	cfg.Metadata[incarnationKey] = j.incarnation
+	j.stream, err = js.UpdateStream(ctx, cfg)
+	return err
 }
 
 // Close implements session.Log.

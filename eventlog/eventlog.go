@@ -1,29 +1,36 @@
 // Package eventlog is the ordered record of all that observers see: the output of runs and
-// lifecycle events, kept in one NATS JetStream stream. By default the server runs inside this
-// process, without a port; everything but [Open] speaks JetStream over a connection only, so a
-// cluster can stand in its place.
+// lifecycle events, kept in one NATS JetStream stream. [Open] runs the server inside this process,
+// without a port; [Connect] joins a cluster, whose stream several processes share. Everything but these two speaks
+// JetStream over a connection only.
 //
 // Order: one stream holds one total order with one sequence. A run's output has one writer at
 // a time: each append names the sequence of the run's record before it, so that a writer whose
-// run was claimed by a newer generation finds another record there and is fenced.
+// run was claimed by a newer generation, here or elsewhere, finds another record there and is fenced. So is a copy of an
+// append that arrives when nobody waits for it any more.
 //
-// Loss: an acknowledged record has been handed to the operating system, so it outlives the
-// process, however that ends; the disk is synced every second, so a power loss may cost the
-// last second. Records older than the age limit, or the oldest above the size limit, are dropped.
-// After a stop that was not clean, or with a new stream, the incarnation is another one: sequence
-// numbers of the old one mean nothing any more.
+// Loss: an acknowledged record has been handed to the operating system of the server, or of most of the stream's
+// replicas, so it outlives the process, however that ends. The embedded server syncs the disk every second, so a power loss may
+// cost the last second. Records older than the age limit, or the oldest above the size limit, are dropped.
+//
+// Incarnation: with a new stream the incarnation is another one, and so it is after a stop of the embedded server that was not clean:
+// sequence numbers of the old one mean nothing any more. The stream of a cluster keeps its own whatever happens to the processes
+// that use it. Where it was deleted, or has lost what a follower had seen, it is made anew, and Follow says so.
 //
 // Repetition: an append or claim whose acknowledgement is lost is repeated, under the same id,
 // until the outcome is known; no record is made twice. An append that its context cuts off may
 // or may not be there; the writer's next append completes it first. A follower sees every record once.
 //
-// Following: a consumer reads the log for a follower. Where this process alone appends, it reads up to
+// Size: a record that a cluster lets through in pieces only is there, for readers, when its last piece is.
+//
+// Following: a consumer reads the log for a follower; when it, or its server, is lost, another one goes on behind the last record.
+// Where this process alone appends, it reads up to
 // the log's end only; from there on each acknowledged record goes to the follower directly, in the
 // order of the sequences that the acknowledgements tell. That way may miss records (an acknowledgement
 // was lost, its append was cut off, too much was waiting): then nothing more comes by it, and after a
 // quarter of a second the log is read up to its end again.
 //
-// Blocking: Append, Claim and Publish wait for the log as long as their context allows, and never
+// Blocking: Append, Claim and Publish wait for the log as long as their context allows, for a cluster that is away two
+// minutes at most ([session.ErrUnavailable]), and never
 // for a follower. A slow follower delays itself alone, and loses nothing but what the limits drop.
 //
 // Shutdown: Close lets calls under way finish (an append that is not acknowledged is not repeated
@@ -35,11 +42,10 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -51,9 +57,9 @@ import (
 	"github.com/reprise-run/reprise/session"
 )
 
-// Options configure a log. Only Dir is required.
+// Options configure a log.
 type Options struct {
-	// Dir is the folder of the embedded server. Nobody else may use it meanwhile.
+	// Dir is the folder of the embedded server, which needs one. Nobody else may use it meanwhile.
 	Dir string
 	// MaxBytes bounds the log on disk; the oldest records go first. Default 1 GiB.
 	MaxBytes int64
@@ -83,62 +89,62 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-const (
-	streamName = "reprise"
-	outPrefix  = "out."  // out.<session>.<run>
-	lifePrefix = "life." // life.<session>
+// dedupWindow is how long Publish recognises an id.
+const dedupWindow = 2 * time.Minute
 
-	// The incarnation is kept in the stream's own metadata: it cannot be parted from the
-	// sequence numbers that it qualifies.
-	incarnationKey = "reprise-incarnation"
+// names are those of a stream and of its subjects.
+type names struct {
+	stream string
+	out    string // out + <session>.<run>
+	life   string // life + <session>
+	ack    []byte // how a plain acknowledgement begins
+}
 
-	// dedupWindow is how long Publish recognises an id.
-	dedupWindow = 2 * time.Minute
-)
+func namesOf(stream, prefix string) names {
+	return names{stream, prefix + "out.", prefix + "life.", fmt.Appendf(nil, `{"stream":%q,"seq":`, stream)}
+}
+
+func (n names) subjects() []string { return []string{n.out + "*.*", n.life + "*"} }
 
 // journal is a session.Log over a connection to JetStream.
 type journal struct {
-	nc          *nats.Conn
-	stream      jetstream.Stream
-	incarnation string
-	ackTimeout  time.Duration
-	name        string        // tells this journal's claims from those of others
-	claims      atomic.Uint64 // tells its claims apart
-	alone       bool          // nobody else appends to the stream
+	nc         *nats.Conn
+	names      names
+	stream     jetstream.Stream
+	ackTimeout time.Duration
+	patience   time.Duration // how long a request is repeated; 0: as long as its context allows
+	piece      int           // how many bytes of a record go into one message; 0: all
+	name       string        // tells this journal's claims from those of others
+	claims     atomic.Uint64 // tells its claims apart
+	alone      bool          // nobody else appends to the stream, and one server has it
+	// renew opens the stream that has taken the place of a shared one, or has lost what a follower had seen.
+	renew func(ctx context.Context, seen uint64) error
 
-	mu       sync.Mutex // guards the following
-	closed   bool
-	idle     []*line
-	tails    []*tail        // replaced, never changed
-	calls    sync.WaitGroup // calls under way; Add only while mu is held and closed is false
-	stopping chan struct{}  // closed with closed
+	mu          sync.Mutex // guards the following
+	incarnation string
+	closed      bool
+	idle        []*line
+	tails       []*tail        // replaced, never changed
+	calls       sync.WaitGroup // calls under way; Add only while mu is held and closed is false
+	stopping    chan struct{}  // closed with closed
 }
 
-// join opens the stream behind a connection, which the journal owns from then on, also where join
-// fails. Where renew is true the stream gets a new incarnation.
-func join(ctx context.Context, nc *nats.Conn, o Options, renew func(lastSeq uint64) bool) (*journal, error) {
-	j := &journal{
+// newJournal is a journal without a stream, over a connection that it owns.
+func newJournal(nc *nats.Conn, n names, o Options) *journal {
+	return &journal{
 		nc:         nc,
+		names:      n,
 		ackTimeout: o.AckTimeout,
 		name:       strings.ToLower(rand.Text()[:10]),
 		stopping:   make(chan struct{}),
 	}
-	if err := j.openStream(ctx, o, renew); err != nil {
-		nc.Close()
-		return nil, fmt.Errorf("open the event stream: %w", err)
-	}
-	return j, nil
 }
 
-func (j *journal) openStream(ctx context.Context, o Options, renew func(uint64) bool) error {
-	js, err := jetstream.New(j.nc)
-	if err != nil {
-		return err
-	}
-	j.incarnation = strings.ToLower(rand.Text()[:12])
-	cfg := jetstream.StreamConfig{
-		Name:     streamName,
-		Subjects: []string{outPrefix + "*.*", lifePrefix + "*"},
+// config is how the stream is made.
+func (o Options) config(n names) jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name:     n.stream,
+		Subjects: n.subjects(),
 		MaxBytes: o.MaxBytes,
 		MaxAge:   o.MaxAge,
 		// A reader of direct gets need not queue behind the JetStream API.
@@ -146,35 +152,19 @@ func (j *journal) openStream(ctx context.Context, o Options, renew func(uint64) 
 		// Only Publish relies on the server's table of ids, which costs memory for each. An
 		// append is exactly-once by the sequence that it expects.
 		Duplicates: min(dedupWindow, o.MaxAge), // the server wants no more
-		Metadata:   map[string]string{incarnationKey: j.incarnation},
 	}
-	old, err := js.Stream(ctx, streamName)
-	switch {
-	case errors.Is(err, jetstream.ErrStreamNotFound):
-		j.stream, err = js.CreateStream(ctx, cfg)
-		return err
-	case err != nil:
-		return err
-	}
-	info := old.CachedInfo()
-	if id := info.Config.Metadata[incarnationKey]; id != "" && !renew(info.State.LastSeq) {
-		j.incarnation = id
-	}
-	cfg.Metadata = maps.Clone(info.Config.Metadata)
-	if cfg.Metadata == nil {
-		cfg.Metadata = map[string]string{}
-	}
-	cfg.Metadata[incarnationKey] = j.incarnation
-	j.stream, err = js.UpdateStream(ctx, cfg)
-	return err
 }
 
 // Incarnation implements session.Log.
-func (j *journal) Incarnation() string { return j.incarnation }
+func (j *journal) Incarnation() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.incarnation
+}
 
 // Publish implements session.Log.
 func (j *journal) Publish(ctx context.Context, s session.ID, id string, data []byte) error {
-	subject, err := lifeSubject(s)
+	subject, err := j.names.ofSession(s)
 	if err != nil {
 		return err
 	}
@@ -182,16 +172,31 @@ func (j *journal) Publish(ctx context.Context, s session.ID, id string, data []b
 		return err
 	}
 	defer j.calls.Done()
-	msg := &nats.Msg{Subject: subject, Data: data, Header: nats.Header{nats.MsgIdHdr: {id}}}
-	if _, _, err := j.publish(ctx, msg); err != nil {
-		return fmt.Errorf("publish a lifecycle event: %w", err)
+	ids := []string{""}
+	msg := &nats.Msg{Subject: subject, Header: nats.Header{nats.MsgIdHdr: ids}}
+	var parts []uint64
+	for rest := data; ; {
+		var more bool
+		msg.Data, rest, more = j.cut(rest)
+		ids[0] = id
+		if more { // of the pieces each has an id of its own; that of the last is the event's
+			ids[0] += "." + strconv.Itoa(len(parts)+1)
+		}
+		mark(msg, parts, more)
+		seq, _, err := j.publish(ctx, msg)
+		if err != nil {
+			return fmt.Errorf("publish a lifecycle event: %w", err)
+		}
+		if !more {
+			return nil
+		}
+		parts = append(parts, seq)
 	}
-	return nil
 }
 
 // Purge implements session.Log.
 func (j *journal) Purge(ctx context.Context, s session.ID, run session.RunID) error {
-	subject, err := outSubject(s, run)
+	subject, err := j.names.ofRun(s, run)
 	if err != nil {
 		return err
 	}
@@ -254,25 +259,25 @@ func (j *journal) share(seq uint64, msg *nats.Msg) {
 	if len(tails) == 0 {
 		return
 	}
-	r := record(seq, msg)
+	r := j.names.record(seq, msg)
 	r.Data = bytes.Clone(r.Data) // the caller may use its buffer again
 	for _, t := range tails {
 		t.add(r)
 	}
 }
 
-func outSubject(s session.ID, run session.RunID) (string, error) {
+func (n names) ofRun(s session.ID, run session.RunID) (string, error) {
 	if !token(string(s)) || !token(string(run)) {
 		return "", fmt.Errorf("not a subject's token: session %q, run %q", s, run)
 	}
-	return outPrefix + string(s) + "." + string(run), nil
+	return n.out + string(s) + "." + string(run), nil
 }
 
-func lifeSubject(s session.ID) (string, error) {
+func (n names) ofSession(s session.ID) (string, error) {
 	if !token(string(s)) {
 		return "", fmt.Errorf("not a subject's token: session %q", s)
 	}
-	return lifePrefix + string(s), nil
+	return n.life + string(s), nil
 }
 
 // token reports whether s stands for itself alone in a subject.
@@ -286,14 +291,15 @@ func token(s string) bool {
 	return s != ""
 }
 
-// record makes a Record of a message of the stream. That of a claim's marker has only a sequence.
-func record(seq uint64, m *nats.Msg) session.Record {
-	if id := m.Header[idHeader]; len(id) == 1 && isMarker(id[0]) {
+// record makes a Record of a message of the stream. That of a claim's marker, or of a piece that is
+// not the last of its record, has only a sequence.
+func (n names) record(seq uint64, m *nats.Msg) session.Record {
+	if id := m.Header[idHeader]; len(id) == 1 && isMarker(id[0]) || m.Header[pieceHeader] != nil {
 		return session.Record{Seq: seq}
 	}
-	if s, ok := strings.CutPrefix(m.Subject, lifePrefix); ok {
+	if s, ok := strings.CutPrefix(m.Subject, n.life); ok {
 		return session.Record{Seq: seq, Session: session.ID(s), Data: m.Data}
 	}
-	s, run, _ := strings.Cut(strings.TrimPrefix(m.Subject, outPrefix), ".")
+	s, run, _ := strings.Cut(strings.TrimPrefix(m.Subject, n.out), ".")
 	return session.Record{Seq: seq, Session: session.ID(s), Run: session.RunID(run), Data: m.Data}
 }

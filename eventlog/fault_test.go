@@ -109,7 +109,7 @@ func TestAcknowledgementOfAnother(t *testing.T) {
 	lost := make(chan struct{})
 	var acks, appends atomic.Int64
 	c.filter(func(line, _ string) bool {
-		if strings.HasPrefix(line, "HPUB "+outPrefix) && appends.Add(1) == 1 {
+		if strings.HasPrefix(line, "HPUB out.") && appends.Add(1) == 1 {
 			close(lost)
 			return false
 		}
@@ -351,7 +351,7 @@ func TestCaughtUpAfterPurge(t *testing.T) {
 
 	called := false
 	idle := &follower{journal: j, caughtUp: func() { called = true }, target: 9}
-	heartbeat := &nats.Msg{Header: nats.Header{"Status": {"100"}, "Nats-Last-Consumer": {"3"}}}
+	heartbeat := &nats.Msg{Header: nats.Header{"Status": {"100"}, "Nats-Last-Consumer": {"3"}, "Nats-Last-Stream": {"9"}}}
 	if err := idle.control(t.Context(), heartbeat, 3); err != nil || !called {
 		t.Fatalf("an idle consumer: error %v, caught up %v", err, called)
 	}

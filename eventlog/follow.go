@@ -42,12 +42,26 @@ func (j *journal) Follow(ctx context.Context, f func(session.Record) error, caug
 		j.attach(fo.tail)
 		defer j.detach(fo.tail)
 	}
-	for {
+	for wait := shortPause; ; {
+		before := fo.last
 		err := fo.consume(ctx)
 		if err == nil {
 			err = fo.local(ctx)
 		}
-		if !errors.Is(err, errLost) {
+		switch {
+		case fo.failed != nil:
+			return fo.failed
+		case errors.Is(err, errLost):
+		case j.alone || ctx.Err() != nil || !away(err):
+			return err
+		}
+		if j.alone {
+			continue
+		}
+		if wait = min(2*wait, longPause); fo.last > before {
+			wait = shortPause
+		}
+		if err := j.pause(ctx, wait); err != nil {
 			return err
 		}
 	}
@@ -60,6 +74,8 @@ type follower struct {
 	caughtUp func() // nil once called
 	tail     *tail  // nil: everything comes through a consumer
 
+	failed error  // what f returned
+	doubts int    // how often in a row the stream's end was before what was followed
 	target uint64 // the stream's last sequence when the consumer was started
 	last   uint64 // up to here everything is handled, or gone from the stream
 }
@@ -93,6 +109,7 @@ func (fo *follower) local(ctx context.Context) error {
 func (fo *follower) deliver(r session.Record) error {
 	if r.Session != "" {
 		if err := fo.f(r); err != nil {
+			fo.failed = err
 			return err
 		}
 	}
@@ -107,10 +124,20 @@ func (fo *follower) consume(ctx context.Context) error {
 	if fo.tail != nil {
 		fo.tail.open() // before the end is read: what is behind it comes this way
 	}
-	var err error
-	if fo.target, err = j.lastSeq(ctx); err != nil {
+	st, err := j.standing(ctx)
+	if j.renew != nil && fo.replaced(st, err) {
+		if err := j.renew(ctx, fo.last); err != nil {
+			return fmt.Errorf("follow a log that was replaced: %w", err)
+		}
+		return session.ErrReplaced
+	}
+	if fo.doubts > 0 {
+		return errLost
+	}
+	if err != nil {
 		return fmt.Errorf("follow: %w", err)
 	}
+	fo.target = st.State.LastSeq
 	if fo.tail != nil && fo.last >= fo.target {
 		fo.reached()
 		return nil
@@ -142,7 +169,8 @@ func (fo *follower) consume(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("follow: %w", cause(ctx, err))
 	}
-	if info := consumer.CachedInfo(); info.NumPending == 0 && info.Delivered.Consumer == 0 {
+	// One server knows at once that nothing is left; the replica that serves this consumer may be behind.
+	if info := consumer.CachedInfo(); fo.last >= fo.target || j.alone && info.NumPending == 0 && info.Delivered.Consumer == 0 {
 		fo.reached()
 	}
 
@@ -170,6 +198,21 @@ func (fo *follower) consume(ctx context.Context) error {
 	return nil
 }
 
+// replaced reports whether the stream is gone, or another one, or does not have what was followed. What a server that is
+// behind, or starts, might say too is believed when it is said again and again.
+func (fo *follower) replaced(st standing, err error) bool {
+	gone := isCode(err, codeNoStream)
+	switch {
+	case err != nil && !gone:
+		return false
+	case gone, st.State.LastSeq < fo.last:
+		fo.doubts++
+		return fo.doubts > 3
+	}
+	fo.doubts = 0
+	return incarnationOf(st.Created, st.Config.Metadata) != fo.journal.Incarnation()
+}
+
 // handle takes one message of the consumer: a record, a marker or a control message.
 func (fo *follower) handle(ctx context.Context, m *nats.Msg, delivered *uint64) error {
 	if m.Header.Get("Status") == "100" {
@@ -183,10 +226,17 @@ func (fo *follower) handle(ctx context.Context, m *nats.Msg, delivered *uint64) 
 		return errLost
 	}
 	*delivered++
-	if err := fo.deliver(record(meta.Sequence.Stream, m)); err != nil {
+	if meta.Sequence.Stream <= fo.last {
+		return nil // from a replica that was behind, so that the consumer began earlier
+	}
+	r, err := fo.journal.whole(ctx, fo.journal.names.record(meta.Sequence.Stream, m), m)
+	if err != nil {
 		return err
 	}
-	if fo.last >= fo.target || meta.NumPending == 0 {
+	if err := fo.deliver(r); err != nil {
+		return err
+	}
+	if fo.last >= fo.target || fo.journal.alone && meta.NumPending == 0 {
 		fo.reached()
 	}
 	return nil
@@ -200,9 +250,11 @@ func (fo *follower) control(ctx context.Context, m *nats.Msg, delivered uint64) 
 			return errLost
 		}
 		if answer = m.Header.Get("Nats-Consumer-Stalled"); answer == "" {
-			// Idle and not held up: nothing is left. Without this, a purge of the last records
-			// while they were awaited would leave us waiting.
-			fo.reached()
+			// Idle and not held up: nothing is left of what the replica has. Without this, a purge of the
+			// last records while they were awaited would leave us waiting.
+			if at, err := strconv.ParseUint(m.Header.Get("Nats-Last-Stream"), 10, 64); err == nil && at >= fo.target {
+				fo.reached()
+			}
 			return nil
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"strconv"
 	"time"
 
@@ -26,26 +27,51 @@ const (
 // Output implements session.Log.
 func (j *journal) Output(ctx context.Context, s session.ID, run session.RunID) iter.Seq2[session.Record, error] {
 	return func(yield func(session.Record, error) bool) {
-		subject, err := outSubject(s, run)
+		subject, err := j.names.ofRun(s, run)
 		if err != nil {
 			yield(session.Record{}, err)
 			return
 		}
 		next := uint64(1)
-		for more := true; more; {
-			var batch []session.Record
-			batch, next, more, err = j.batch(ctx, subject, next)
+		for pause := shortPause; ; pause = min(2*pause, longPause) {
+			last, err := j.lastOf(ctx, subject)
+			for more := err == nil && next <= last; more && err == nil; {
+				var batch []session.Record
+				if batch, next, more, err = j.batch(ctx, subject, next); err != nil {
+					break
+				}
+				for _, r := range batch {
+					if !yield(r, nil) {
+						return
+					}
+				}
+			}
+			if err == nil && (j.alone || next > last) {
+				return
+			}
+			if err == nil || !j.alone && away(err) && !errors.Is(err, session.ErrUnavailable) { // the replica is behind, or gone
+				err = j.pause(ctx, pause)
+			}
 			if err != nil {
 				yield(session.Record{}, fmt.Errorf("read a run's output: %w", err))
 				return
 			}
-			for _, r := range batch {
-				if !yield(r, nil) {
-					return
-				}
-			}
 		}
 	}
+}
+
+// lastOf is the sequence of a subject's last message, as its leader has it: a replica, which answers direct gets, may be
+// behind. One server is not, and is not asked.
+func (j *journal) lastOf(ctx context.Context, subject string) (uint64, error) {
+	if j.alone {
+		return math.MaxUint64, nil
+	}
+	if err := j.enter(); err != nil {
+		return 0, err
+	}
+	defer j.calls.Done()
+	last, _, err := j.get(ctx, msgQuery{Last: subject})
+	return last.Seq, err
 }
 
 // batch reads some of a subject's records from a sequence on, and where to go on.
@@ -65,10 +91,10 @@ func (j *journal) batch(ctx context.Context, subject string, from uint64) (_ []s
 		return nil, 0, false, cause(ctx, err)
 	}
 	defer func() { _ = sub.Unsubscribe() }() // it fails only on a closed connection
-	if err := j.nc.PublishRequest("$JS.API.DIRECT.GET."+streamName, sub.Subject, req); err != nil {
+	if err := j.nc.PublishRequest("$JS.API.DIRECT.GET."+j.names.stream, sub.Subject, req); err != nil {
 		return nil, 0, false, cause(ctx, err)
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, readTimeout, errors.New("the log does not answer"))
+	ctx, cancel := context.WithTimeoutCause(ctx, readTimeout, errSilent)
 	defer cancel()
 	var records []session.Record
 	for {
@@ -84,7 +110,11 @@ func (j *journal) batch(ctx context.Context, subject string, from uint64) (_ []s
 				}
 				from = seq + 1
 				m.Subject = subject
-				if r := record(seq, m); r.Session != "" {
+				r, err := j.whole(ctx, j.names.record(seq, m), m)
+				if err != nil {
+					return nil, 0, false, err
+				}
+				if r.Session != "" {
 					records = append(records, r)
 				}
 			case "204": // the end of the batch

@@ -6,10 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/reprise-run/reprise/session"
 )
@@ -17,24 +19,34 @@ import (
 // JetStream's error codes that we branch on
 // (https://github.com/nats-io/nats-server/blob/main/server/errors.json).
 const (
-	codeWrongLastSequence = 10071
-	codeNoMessage         = 10037
+	codeNotLeader       = 10009
+	codeNoMessage       = 10037
+	codeNoStream        = 10059
+	codeWrongLast       = 10071
+	codeBeingDuplicated = 10158 // a message of that id is on its way into the stream
+	codeWrongLastNow    = 10164 // another message of the subject is
 )
 
-// apiError is JetStream's refusal of a request.
-type apiError struct {
-	Code        int    `json:"code"`
-	ErrCode     int    `json:"err_code"`
-	Description string `json:"description"`
+func isCode(err error, codes ...jetstream.ErrorCode) bool {
+	var e *jetstream.APIError
+	return errors.As(err, &e) && slices.Contains(codes, e.ErrorCode)
 }
 
-func (e *apiError) Error() string {
-	return fmt.Sprintf("%s (%d)", e.Description, e.ErrCode)
-}
-
-func isCode(err error, code int) bool {
-	var e *apiError
-	return errors.As(err, &e) && e.ErrCode == code
+// away reports whether an error says that the log cannot be reached, or does not answer, and may again.
+func away(err error) bool {
+	var e *jetstream.APIError
+	if errors.As(err, &e) {
+		return e.Code == 503 || isCode(err, codeNotLeader, codeBeingDuplicated)
+	}
+	for _, target := range []error{
+		session.ErrUnavailable, errSilent, nats.ErrNoResponders, nats.ErrReconnectBufExceeded, nats.ErrTimeout, nats.ErrDisconnected,
+		nats.ErrConnectionReconnecting, nats.ErrStaleConnection, nats.ErrNoServers, jetstream.ErrNoStreamResponse, context.DeadlineExceeded,
+	} {
+		if errors.Is(err, target) {
+			return true
+		}
+	}
+	return false
 }
 
 // A line carries one request at a time to its reply. Its inbox is never used again after a
@@ -76,40 +88,110 @@ func (ln *line) abandon() {
 	_ = ln.sub.Unsubscribe()
 }
 
-// request sends one message and returns the reply; it repeats the message while there is none. After
-// an error, unknown says whether the message may have taken effect all the same. The caller has entered.
+// request sends one message and returns the reply; it repeats the message while there is none, or where the log
+// is shared, one that asks for patience. After an error, unknown says whether the message may have taken effect
+// all the same. The caller has entered.
 func (j *journal) request(ctx context.Context, msg *nats.Msg) (reply *nats.Msg, unknown bool, err error) {
 	if ctx.Err() != nil {
 		return nil, false, context.Cause(ctx)
 	}
-	for timeout := j.ackTimeout; ; timeout = min(2*timeout, maxAckTimeout) {
-		ln, err := j.takeLine(ctx)
-		if err != nil {
-			return nil, unknown, err
-		}
-		msg.Reply = ln.inbox
-		if err := j.nc.PublishMsg(msg); err != nil {
-			ln.abandon()
-			return nil, unknown, cause(ctx, err)
-		}
-		ln.timer.Reset(timeout)
-		select {
-		case m := <-ln.reply:
-			j.keepLine(ln)
-			return m, unknown, nil
-		case <-ctx.Done():
-			ln.abandon()
-			return nil, true, context.Cause(ctx)
-		case <-ln.timer.C:
-			ln.abandon()
-			unknown = true
-			select {
-			case <-j.stopping:
-				return nil, true, session.ErrClosed
-			default:
+	var began time.Time
+	pause := shortPause
+	for timeout := j.ackTimeout; ; {
+		m, sent, err := j.try(ctx, msg, timeout)
+		if err == nil {
+			if err = refusal(m); err == nil || j.alone || !away(err) {
+				return m, unknown, nil
 			}
 		}
+		unknown = unknown || sent
+		if err != errSilent && (j.alone || !away(err)) {
+			return nil, unknown, err
+		}
+		if began.IsZero() {
+			began = time.Now()
+		}
+		if j.patience > 0 && time.Since(began) > j.patience {
+			return nil, unknown, fmt.Errorf("%w: the event log: %w", session.ErrUnavailable, err)
+		}
+		if err == errSilent {
+			timeout = min(2*timeout, maxAckTimeout)
+		} else if err := j.pause(ctx, pause); err != nil {
+			return nil, unknown, err
+		} else {
+			pause = min(2*pause, longPause)
+		}
+		select {
+		case <-j.stopping:
+			return nil, unknown, session.ErrClosed
+		default:
+		}
 	}
+}
+
+// errSilent: nothing has answered in time.
+var errSilent = errors.New("the log does not answer")
+
+// How long to wait after a refusal that will pass; it doubles.
+const (
+	shortPause = 25 * time.Millisecond
+	longPause  = 400 * time.Millisecond
+)
+
+// pause waits. It ends early, with an error, where ctx is done or the journal closes.
+func (j *journal) pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-j.stopping:
+		return session.ErrClosed
+	}
+}
+
+// try sends a message once. sent: it may have arrived.
+func (j *journal) try(ctx context.Context, msg *nats.Msg, timeout time.Duration) (reply *nats.Msg, sent bool, err error) {
+	ln, err := j.takeLine(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	msg.Reply = ln.inbox
+	if err := j.nc.PublishMsg(msg); err != nil {
+		ln.abandon()
+		return nil, false, cause(ctx, err)
+	}
+	ln.timer.Reset(timeout)
+	select {
+	case m := <-ln.reply:
+		j.keepLine(ln)
+		return m, true, nil
+	case <-ctx.Done():
+		ln.abandon()
+		return nil, true, context.Cause(ctx)
+	case <-ln.timer.C:
+		ln.abandon()
+		return nil, true, errSilent
+	}
+}
+
+// refusal is the error that a reply carries, if it does.
+func refusal(m *nats.Msg) error {
+	switch {
+	case len(m.Data) == 0 && m.Header.Get("Status") == noResponders:
+		return nats.ErrNoResponders
+	case m.Header["Nats-Sequence"] != nil, !bytes.Contains(m.Data, []byte(`"error":{"code":`)):
+		return nil // a message of the stream may say anything
+	}
+	var body struct {
+		Error *jetstream.APIError `json:"error"`
+	}
+	if err := decode(m, &body); err != nil || body.Error == nil {
+		return err
+	}
+	return body.Error
 }
 
 // publish appends one message to the stream and returns its sequence; otherwise as request.
@@ -118,8 +200,8 @@ func (j *journal) publish(ctx context.Context, msg *nats.Msg) (seq uint64, unkno
 	if err != nil {
 		return 0, unknown, err
 	}
-	seq, fresh, err := parseAck(m)
-	if fresh {
+	seq, fresh, err := j.names.parseAck(m)
+	if fresh && msg.Header[piecesHeader] == nil {
 		j.share(seq, msg)
 	}
 	return seq, unknown, err
@@ -128,17 +210,17 @@ func (j *journal) publish(ctx context.Context, msg *nats.Msg) (seq uint64, unkno
 // parseAck reads {"stream":"reprise","seq":7} without the cost of a JSON decoder, and
 // everything else with one. fresh is false where the stream had the message already, perhaps
 // with other data.
-func parseAck(m *nats.Msg) (seq uint64, fresh bool, err error) {
-	if rest, ok := bytes.CutPrefix(m.Data, []byte(`{"stream":"`+streamName+`","seq":`)); ok {
+func (n names) parseAck(m *nats.Msg) (seq uint64, fresh bool, err error) {
+	if rest, ok := bytes.CutPrefix(m.Data, n.ack); ok {
 		digits, plain := bytes.CutSuffix(rest, []byte("}"))
 		if seq, err := strconv.ParseUint(string(digits), 10, 64); plain && err == nil {
 			return seq, true, nil
 		}
 	}
 	var ack struct {
-		Error     *apiError `json:"error"`
-		Seq       uint64    `json:"seq"`
-		Duplicate bool      `json:"duplicate"`
+		Error     *jetstream.APIError `json:"error"`
+		Seq       uint64              `json:"seq"`
+		Duplicate bool                `json:"duplicate"`
 	}
 	if err := decode(m, &ack); err != nil {
 		return 0, false, err
@@ -152,25 +234,32 @@ func parseAck(m *nats.Msg) (seq uint64, fresh bool, err error) {
 	return ack.Seq, !ack.Duplicate, nil
 }
 
-// lastSeq asks for the sequence of the stream's last message, which may be gone.
-func (j *journal) lastSeq(ctx context.Context) (uint64, error) {
-	reply, _, err := j.request(ctx, &nats.Msg{Subject: "$JS.API.STREAM.INFO." + streamName})
+// standing is how a stream stands.
+type standing struct {
+	Created time.Time
+	Config  struct{ Metadata map[string]string }
+	State   struct {
+		LastSeq uint64 `json:"last_seq"` // of a message that may be gone
+	}
+	Cluster *struct {
+		Leader   string
+		Replicas []struct {
+			Offline bool
+			Active  time.Duration // since it was last heard of
+		}
+	}
+}
+
+// standing asks how the stream stands.
+func (j *journal) standing(ctx context.Context) (st standing, err error) {
+	reply, _, err := j.request(ctx, &nats.Msg{Subject: "$JS.API.STREAM.INFO." + j.names.stream})
 	if err != nil {
-		return 0, err
+		return st, err
 	}
-	var info struct {
-		Error *apiError `json:"error"`
-		State struct {
-			LastSeq uint64 `json:"last_seq"`
-		} `json:"state"`
+	if err := refusal(reply); err != nil {
+		return st, err
 	}
-	if err := decode(reply, &info); err != nil {
-		return 0, err
-	}
-	if info.Error != nil {
-		return 0, info.Error
-	}
-	return info.State.LastSeq, nil
+	return st, decode(reply, &st)
 }
 
 // stored is a message in the stream, without its data.
@@ -186,19 +275,19 @@ func (j *journal) get(ctx context.Context, query msgQuery) (m stored, ok bool, e
 	if err != nil {
 		return m, false, err
 	}
-	reply, _, err := j.request(ctx, &nats.Msg{Subject: "$JS.API.STREAM.MSG.GET." + streamName, Data: req})
+	reply, _, err := j.request(ctx, &nats.Msg{Subject: "$JS.API.STREAM.MSG.GET." + j.names.stream, Data: req})
 	if err != nil {
 		return m, false, err
 	}
 	var resp struct {
-		Error   *apiError `json:"error"`
-		Message stored    `json:"message"`
+		Error   *jetstream.APIError `json:"error"`
+		Message stored              `json:"message"`
 	}
 	if err := decode(reply, &resp); err != nil {
 		return m, false, err
 	}
 	if resp.Error != nil {
-		if resp.Error.ErrCode == codeNoMessage {
+		if resp.Error.ErrorCode == codeNoMessage {
 			return m, false, nil
 		}
 		return m, false, resp.Error

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -29,7 +30,7 @@ var errGone = errors.New("the run's output was dropped from the log")
 // journal that wrote it and only while nothing follows it: then the earlier Claim did not hear
 // of its success. Whoever got a Writer from it is fenced like any other.
 func (j *journal) Claim(ctx context.Context, s session.ID, run session.RunID, generation int64) (session.Writer, error) {
-	subject, err := outSubject(s, run)
+	subject, err := j.names.ofRun(s, run)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +56,7 @@ func (j *journal) Claim(ctx context.Context, s session.ID, run session.RunID, ge
 				return nil, err
 			}
 		}
-		err := w.put(ctx, nil)
+		_, err := w.put(ctx, nil)
 		switch {
 		case err == nil:
 			return w, nil
@@ -99,8 +100,10 @@ type writer struct {
 	msg        nats.Msg
 	id, expect []string
 
-	unknown bool   // record n was sent, and perhaps stored
-	pending []byte // its data
+	begun   bool     // a part of a record, or all of it, was sent and perhaps stored
+	pending []byte   // the record's data
+	pieces  []uint64 // the sequences of its pieces that are stored
+	done    int      // the bytes that they hold
 }
 
 // Append implements session.Writer. Where an earlier append ended with an unknown outcome, that
@@ -110,40 +113,77 @@ func (w *writer) Append(ctx context.Context, data []byte) error {
 		return err
 	}
 	defer w.journal.calls.Done()
-	if w.unknown {
-		if err := w.put(ctx, w.pending); err != nil {
+	if w.begun {
+		if err := w.store(ctx, w.pending); err != nil {
 			return fmt.Errorf("complete the append before this one: %w", err)
 		}
 	}
-	if err := w.put(ctx, data); err != nil {
+	if err := w.store(ctx, data); err != nil {
 		return fmt.Errorf("append: %w", err)
 	}
 	return nil
 }
 
-// put stores record n after record last, if it is not there yet.
-func (w *writer) put(ctx context.Context, data []byte) error {
+// plainHeaders is how many headers a message has that is a record.
+const plainHeaders = 2
+
+// store appends a record, in pieces where it is too large for one message, from where an earlier try
+// has left off.
+func (w *writer) store(ctx context.Context, data []byte) error {
+	for {
+		piece, _, more := w.journal.cut(data[w.done:])
+		if more || len(w.pieces) > 0 || len(w.msg.Header) > plainHeaders {
+			mark(&w.msg, w.pieces, more)
+		}
+		unknown, err := w.put(ctx, piece)
+		if err != nil {
+			if (unknown || w.done > 0) && !w.begun {
+				w.begun, w.pending = true, bytes.Clone(data)
+			}
+			return err
+		}
+		if !more {
+			break
+		}
+		w.pieces = append(w.pieces, w.last)
+		w.done += len(piece)
+	}
+	w.pieces, w.done = w.pieces[:0], 0
+	w.begun, w.pending = false, nil
+	return nil
+}
+
+// put stores message n after message last, if it is not there yet. unknown: after an error it may be there all the same.
+func (w *writer) put(ctx context.Context, data []byte) (unknown bool, err error) {
 	w.id[0] = w.prefix + strconv.FormatUint(w.n, 10)
 	w.expect[0] = strconv.FormatUint(w.last, 10)
 	w.msg.Data = data
-	seq, unknown, err := w.journal.publish(ctx, &w.msg)
-	if isCode(err, codeWrongLastSequence) {
-		// Either an earlier copy of this record is there, or somebody else's is.
-		seq, err = w.lookUp(ctx)
-		unknown = unknown || err != nil && !errors.Is(err, session.ErrFenced) && !errors.Is(err, errGone)
-	}
-	w.msg.Data = nil
-	if err != nil {
-		if unknown && !w.unknown {
-			w.unknown, w.pending = true, bytes.Clone(data)
+	defer func() { w.msg.Data = nil }()
+	for pause := shortPause; ; pause *= 2 {
+		seq, sent, err := w.journal.publish(ctx, &w.msg)
+		unknown = unknown || sent
+		if isCode(err, codeWrongLast, codeWrongLastNow) {
+			// Either an earlier copy of this message is there, or on its way, or somebody else's is.
+			seq, err = w.lookUp(ctx)
+			unknown = unknown || err != nil && !errors.Is(err, session.ErrFenced) && !errors.Is(err, errGone)
 		}
-		return err
+		switch {
+		case err == nil:
+			w.n++
+			w.last = seq
+			return false, nil
+		case w.journal.alone || !errors.Is(err, errGone) || pause > longestDoubt:
+			return unknown, err
+		}
+		// A message may be on its way into the stream, or a server has answered that is not the leader any more.
+		if err := w.journal.pause(ctx, pause); err != nil {
+			return unknown, err
+		}
 	}
-	w.n++
-	w.last = seq
-	w.unknown, w.pending = false, nil
-	return nil
 }
+
+// longestDoubt is the last pause before a shared log is believed that a run's output is gone.
+const longestDoubt = 400 * time.Millisecond
 
 // lookUp reads what follows the writer's last record, which is the outcome of an append that the
 // stream did not expect.

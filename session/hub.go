@@ -33,9 +33,9 @@ type Frame struct {
 // come back: the newest frames, and the output of the runs that are going on. Safe for
 // concurrent use; it never waits for an observer.
 type hub struct {
+	mu          sync.Mutex
 	incarnation string
 
-	mu    sync.Mutex
 	seq   uint64 // of the last record
 	ring  []ringFrame
 	bytes int
@@ -105,6 +105,17 @@ func (s *subscriber) lose() {
 
 func newHub(incarnation string) *hub {
 	return &hub{incarnation: incarnation, live: map[RunID]*liveRun{}, held: map[ID]*Progress{}, tools: map[ID]map[callKey]ToolProgress{}, subs: map[ID]map[*subscriber]struct{}{}, leases: map[ID]map[string]time.Time{}}
+}
+
+// restart begins with another log, of which nothing is known yet: every observer starts again.
+func (h *hub) restart(incarnation string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.incarnation, h.seq, h.ring, h.bytes, h.live = incarnation, 0, nil, 0, map[RunID]*liveRun{}
+	for s := range h.observers("") {
+		s.lose()
+	}
+	clear(h.subs)
 }
 
 // record takes the log's next record in.

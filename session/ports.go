@@ -22,6 +22,10 @@ var (
 	ErrFenced = errors.New("fenced by a newer generation")
 	// ErrClosed: the store or log is closed.
 	ErrClosed = errors.New("closed")
+	// ErrUnavailable: what an act needs is out of reach; nothing of it was done.
+	ErrUnavailable = errors.New("unavailable")
+	// ErrReplaced: the log is another one than before, with another incarnation.
+	ErrReplaced = errors.New("the log was replaced")
 )
 
 // Durability says what a committed transaction survives.
@@ -281,10 +285,14 @@ type Log interface {
 	Output(ctx context.Context, session ID, run RunID) iter.Seq2[Record, error]
 	// Follow calls f for every record from the log's oldest on, in order and one at a time, until
 	// ctx is done or f fails. An append may wait for f, so f waits for nothing. caughtUp is called once, when everything that
-	// was in the log at the call has been delivered.
+	// was in the log at the call has been delivered. ErrReplaced where the log has become another one, which the next
+	// call follows.
 	Follow(ctx context.Context, f func(Record) error, caughtUp func()) error
 	// Incarnation changes with every unclean start and every new log.
 	Incarnation() string
+	// Ready reports whether an append would be accepted now: ErrUnavailable where it would have to wait. What it says may
+	// be a second old.
+	Ready(ctx context.Context) error
 	// Purge deletes the output of a run.
 	Purge(ctx context.Context, session ID, run RunID) error
 	Close() error

@@ -56,6 +56,12 @@ func (m *Manager) ask(ctx context.Context, q Act, id ID, f func(tx Tx, s Session
 	if m.accept.Err() != nil {
 		return Receipt{}, &Refusal{Code: CodeUnavailable, Message: "The server is shutting down. Try again when it is back."}
 	}
+	if err := m.log.Ready(ctx); errors.Is(err, ErrUnavailable) {
+		m.cfg.Log.Warn("refused a request", "error", err)
+		return Receipt{}, &Refusal{Code: CodeUnavailable, Message: "The event log cannot be reached, so that nothing was begun. Try again when it is back."}
+	} else if err != nil {
+		return Receipt{}, err
+	}
 	var runs []Run
 	err = m.update(ctx, Full, func(tx Tx) error {
 		runs = nil

@@ -2,20 +2,23 @@ package session
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"sync"
 	"time"
 )
 
 // follow feeds the hub from the log.
 func (m *Manager) follow(caughtUp chan struct{}) {
-	for first := true; ; first = false {
-		err := m.log.Follow(m.work, m.hub.record, func() {
-			if first {
-				close(caughtUp)
-			}
-		})
+	caught := sync.OnceFunc(func() { close(caughtUp) })
+	for {
+		err := m.log.Follow(m.work, m.hub.record, caught)
 		if m.work.Err() != nil {
 			return
+		}
+		if errors.Is(err, ErrReplaced) {
+			m.hub.restart(m.log.Incarnation())
+			continue
 		}
 		m.cfg.Log.Error("follow the log", "error", err)
 		select {

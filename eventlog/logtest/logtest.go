@@ -179,6 +179,7 @@ func publish(t *testing.T, log session.Log, s session.ID, id, data string) {
 }
 
 func oneOrder(t *testing.T, log session.Log) {
+	wantError(t, "Ready", log.Ready(t.Context()), nil)
 	a, b := Claim(t, log, "run_a", 1), Claim(t, log, "run_b", 1)
 	Append(t, a, "1")
 	publish(t, log, "ses_x", "e1", "life")
@@ -419,6 +420,7 @@ func doneContext(t *testing.T, log session.Log) {
 	reason := errors.New("stopped by the operator")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(reason)
+	wantError(t, "Ready", log.Ready(ctx), reason)
 	wantError(t, "Append", w.Append(ctx, []byte("x")), reason)
 	wantError(t, "Publish", log.Publish(ctx, "ses_a", "e", []byte("x")), reason)
 	wantError(t, "Follow", log.Follow(ctx, func(session.Record) error { return nil }, func() {}), reason)
@@ -460,6 +462,7 @@ func closed(t *testing.T, log session.Log) {
 	}
 	<-fo.done
 	wantError(t, "the follower", fo.err, session.ErrClosed)
+	wantError(t, "Ready", log.Ready(t.Context()), session.ErrClosed)
 	wantError(t, "Append", w.Append(t.Context(), []byte("x")), session.ErrClosed)
 	_, err := log.Claim(t.Context(), "ses_a", "run_b", 1)
 	wantError(t, "Claim", err, session.ErrClosed)

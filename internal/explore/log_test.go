@@ -58,6 +58,12 @@ func (l *memory) add(r session.Record) {
 	l.more = make(chan struct{})
 }
 
+func (l *memory) Ready(ctx context.Context) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.enter(ctx)
+}
+
 func (l *memory) Claim(ctx context.Context, s session.ID, run session.RunID, generation int64) (session.Writer, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -172,6 +172,9 @@ func (h *Handler) explain(ctx context.Context, err error) *envelope {
 		return refuse(CodeNotFound, "there is no such thing here")
 	case errors.Is(err, session.ErrClosed), ctx.Err() != nil:
 		return refuse(CodeUnavailable, "the server is stopping")
+	case errors.Is(err, session.ErrUnavailable):
+		h.o.Log.WarnContext(ctx, "cannot serve now", "error", err, "route", callerOf(ctx).route())
+		return refuse(CodeUnavailable, "something that the server needs cannot be reached; nothing was done, and its log says why")
 	}
 	return h.incident(ctx, "request failed", "error", err)
 }

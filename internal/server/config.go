@@ -29,6 +29,7 @@ type Config struct {
 	Data       string              `yaml:"data"`
 	Database   string              `yaml:"database"`
 	Events     string              `yaml:"events"`
+	NATS       NATS                `yaml:"nats"`
 	Auth       Auth                `yaml:"auth"`
 	Providers  map[string]Provider `yaml:"providers"`
 	Chains     map[string][]string `yaml:"chains"`
@@ -199,6 +200,7 @@ func Defaults() Config {
 	p := recovery.DefaultPolicy()
 	return Config{
 		Listen: "127.0.0.1:7337",
+		NATS:   NATS{Stream: "reprise", MaxBytes: 1 << 30, MaxAge: Duration(7 * 24 * time.Hour)},
 		Auth:   Auth{Mode: string(httpapi.ModeLaunch)},
 		Recovery: Recovery{
 			Tier1: Tier1{Attempts: p.Tier1.Attempts, Base: Duration(p.Tier1.Base), Cap: Duration(p.Tier1.Cap)},
@@ -463,7 +465,7 @@ func (c *Config) validate() error {
 		bad("tools.workspace", "%s", err)
 	}
 	unavailable("database", c.Database != "", "a database other than the SQLite file is")
-	unavailable("events", c.Events != "", "an event log outside of the process is")
+	c.checkEvents(bad)
 	c.Tools.check(bad)
 	return errors.Join(errs...)
 }
@@ -527,7 +529,10 @@ func (c *Config) hosts() []string {
 // absolute makes the folders and files of the configuration independent of the current
 // folder. A leading ~ is the home folder.
 func (c *Config) absolute(home string) error {
-	for _, p := range []*string{&c.Data, &c.Auth.TokensFile, &c.Tools.Workspace, &c.Rehearsal.Scripts} {
+	for _, p := range []*string{
+		&c.Data, &c.Auth.TokensFile, &c.Tools.Workspace, &c.Rehearsal.Scripts,
+		&c.NATS.Credentials, &c.NATS.NKey, &c.NATS.CA, &c.NATS.Certificate, &c.NATS.Key,
+	} {
 		if *p == "" {
 			continue
 		}

@@ -29,7 +29,6 @@ import (
 	"github.com/reprise-run/reprise/agent"
 	"github.com/reprise-run/reprise/agent/mcptool"
 	"github.com/reprise-run/reprise/agent/workspace"
-	"github.com/reprise-run/reprise/eventlog"
 	"github.com/reprise-run/reprise/internal/accounts"
 	"github.com/reprise-run/reprise/internal/gateway"
 	"github.com/reprise-run/reprise/internal/hooks"
@@ -148,7 +147,7 @@ func Open(ctx context.Context, cfg Config, o Options) (s *Server, err error) {
 		return s, err
 	}
 
-	events, err := eventlog.Open(ctx, eventlog.Options{Dir: filepath.Join(cfg.Data, "events"), Logger: o.Log})
+	events, err := cfg.openEvents(ctx, o.Log)
 	if err != nil {
 		return s, err
 	}
@@ -217,8 +216,10 @@ func Open(ctx context.Context, cfg Config, o Options) (s *Server, err error) {
 		Sessions: s.sessions, Models: s.models, Tools: s.tools, Settings: settings, Barriers: barriers, Accounts: s.accounts, Auth: s.auth, Page: web.Handler(),
 		Hosts: cfg.hosts(), Log: o.Log, Metrics: s.telemetry.Handler(),
 		Ready: func(ctx context.Context) error {
-			_, err := s.sessions.System(ctx) // it reads the store
-			return err
+			if _, err := s.sessions.System(ctx); err != nil { // it reads the store
+				return err
+			}
+			return events.Ready(ctx)
 		},
 	})
 	return s, nil
