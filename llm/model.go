@@ -107,6 +107,37 @@ func (r *Request) Needs() Needs {
 	return n
 }
 
+// Text estimates the tokens of what the request says, without the images and documents of which a
+// raw one has the bytes: what those come to, they do not tell.
+func (r *Request) Text() int64 {
+	if r.Raw == nil {
+		return r.Needs().Input
+	}
+	return tokens(int64(len(r.Raw)) - encoded(r.Raw))
+}
+
+// encoded is how many bytes of a JSON text are data: without a space, and longer than any word.
+func encoded(raw []byte) (n int64) {
+	const word = 4 << 10
+	part := func(c byte) bool {
+		return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '+' || c == '/' || c == '=' || c == '-' || c == '_'
+	}
+	for i := word; i < len(raw); i += word { // in one of these every such run is
+		from, to := i, i
+		for from > 0 && part(raw[from-1]) {
+			from--
+		}
+		for to < len(raw) && part(raw[to]) {
+			to++
+		}
+		if to-from >= word {
+			n += int64(to - from)
+			i = to / word * word // the next one is behind it
+		}
+	}
+	return n
+}
+
 // measure adds the bytes of parts, and the tokens of what is not counted by its bytes.
 func measure(parts []Part, size, fixed *int64) {
 	for i := range parts {

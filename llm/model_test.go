@@ -82,6 +82,25 @@ func TestNeeds(t *testing.T) {
 	}
 }
 
+// The bytes of an image say nothing of its tokens, wherever they begin; a long text does.
+func TestText(t *testing.T) {
+	prose := strings.Repeat("words and more words. ", 1000)
+	for _, before := range []int{0, 1, 4095, 4096, 5000} {
+		for _, length := range []int{4096, 8191, 100_000} {
+			r := llm.Request{Raw: []byte(prose[:before] + `"` + strings.Repeat("iVBORw0K/+", length)[:length] + `"` + prose)}
+			if got, want := r.Text(), int64(before+2+len(prose)+3)/4; got != want {
+				t.Errorf("%d before %d: %d, not %d", before, length, got, want)
+			}
+		}
+	}
+	if r := (llm.Request{Raw: []byte(strings.Repeat("日本語", 10_000))}); r.Text() != r.Needs().Input {
+		t.Error(r.Text())
+	}
+	if r := (llm.Request{System: prose}); r.Text() != r.Needs().Input {
+		t.Error(r.Text())
+	}
+}
+
 func TestCosts(t *testing.T) {
 	m := llm.ModelFacts{MaxOutput: 100, Price: &llm.Price{Rates: llm.Rates{Input: 1e9, Output: 2e9}}}
 	if most, ok := m.Most(llm.Needs{Input: 10}); !ok || most != 20_000+200_000 {

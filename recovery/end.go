@@ -58,9 +58,38 @@ func (w *way) end(f *failure.Failure, d Decision, attempt string, out llm.Output
 		s.Failure.Message = w.failures[0].Error() + " Everything else cools off after earlier failures."
 	case d.Safe && (d.Eligible || rotates(f) || advances(f)):
 		s.Failure = w.failures[0]
+	case d.Safe && w.route.Repeats && ofRequest(f):
+		if before := w.elsewhere(); before != nil {
+			s.Failure = before
+		} else if p, ok := w.resting(time.Now()); ok && p.entry != w.cur.entry {
+			s.Failure = w.cooling(p)
+			s.Failure.Message = "It was not asked: it cools off after earlier failures."
+		}
 	}
 	w.stateTime(s)
 	return s
+}
+
+// ofRequest reports whether the failure is what its model says of the request. Another may take it:
+// of a larger context, or of an answer's beginning as the last message.
+func ofRequest(f *failure.Failure) bool {
+	switch f.Class {
+	case failure.InvalidRequest, failure.ContextOverflow, failure.RequestTooLarge:
+		return true
+	}
+	return false
+}
+
+// elsewhere is the first failure of another entry that may pass; nil: there is none.
+func (w *way) elsewhere() *failure.Failure {
+	here := w.name(w.cur.entry, -1)
+	for i, f := range w.failures { // outcomes are of the same attempts
+		o := w.outcomes[i]
+		if (o.Provider != here.Provider || o.Model != here.Model) && f.Retryable && f.Class.Retryable() {
+			return f
+		}
+	}
+	return nil
 }
 
 // stateTime makes the failure's time the one at which somebody may be asked again. The state's

@@ -91,7 +91,7 @@ func (w *way) refuses(entry int) string {
 		return SkipTools
 	case no(m.Images) && slices.ContainsFunc(req.Messages, func(m llm.Message) bool { return hasImage(m.Parts) }):
 		return SkipImages
-	case m.Context > 0 && w.needs.Input*2/3+w.needs.Output > m.Context:
+	case m.Context > 0 && w.input*2/3+int64(req.MaxOutputTokens) > m.Context:
 		return SkipContext
 	}
 	return ""

@@ -20,7 +20,7 @@ type way struct {
 	*Plan
 	route   *Route
 	req     *llm.Request // as the caller made it, or as it was made shorter
-	needs   llm.Needs    // of req
+	input   int64        // tokens of req, estimated
 	entries []Entry
 	said    []said // req in the words of each entry
 	order   []int  // the entries that are left, the next one first
@@ -62,7 +62,7 @@ func (p *Plan) walk(req *llm.Request) *way {
 // take makes req the request of the step.
 func (w *way) take(req *llm.Request) {
 	if w.req = req; len(w.entries) > 1 {
-		w.needs = req.Needs()
+		w.input = req.Text()
 	}
 	w.said = make([]said, len(w.entries))
 }
@@ -252,7 +252,8 @@ func (w *way) decide(ctx context.Context, f *failure.Failure, e replay.Evidence)
 	b.Probe = w.cur.probing
 	b.Ceiling = w.ceiling(w.cur.entry)
 	b.Ready = w.soonest(f, now)
-	b.Later = w.passing() != nil || w.resting(now)
+	_, resting := w.resting(now)
+	b.Later = w.passing() != nil || resting
 	d := Decide(f, e, w.Policy, *b, now)
 	return d, errors.Join(err, w.cool(after, f, d, lane, ok, now))
 }
@@ -357,18 +358,19 @@ func (w *way) passing() *failure.Failure {
 	return nil
 }
 
-// resting reports whether somebody else cools off from what may pass.
-func (w *way) resting(now time.Time) bool {
+// resting is who else cools off from what may pass, and is ready first; ok: there is somebody.
+func (w *way) resting(now time.Time) (p pick, ok bool) {
 	for _, i := range w.order {
 		for _, k := range w.candidates(i, -1) {
 			until, busy, over := w.ready(i, k, now)
 			passes := func(c CoolOff) bool { return c.Until.Equal(until) && c.Reason.Retryable() }
-			if (i != w.cur.entry || k != w.cur.key) && (busy || until.After(now) && slices.ContainsFunc(over, passes)) {
-				return true
+			rests := busy || until.After(now) && slices.ContainsFunc(over, passes)
+			if rests && (i != w.cur.entry || k != w.cur.key) && (!ok || until.Before(p.at)) {
+				p, ok = pick{candidate: candidate{entry: i, key: k, lanes: over}, at: until}, true
 			}
 		}
 	}
-	return false
+	return p, ok
 }
 
 // soonest is when the first of the entry's keys may be asked again; zero: when the failure's

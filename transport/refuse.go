@@ -134,10 +134,27 @@ func message(s *recovery.Stopped) string {
 	if tried := s.Exhausted(); tried != "" {
 		m += " " + tried
 	}
-	for _, o := range lost(s) {
-		m += " " + o.String() + "."
+	for _, o := range s.Tried {
+		if !unfit(o, s.Failure) {
+			continue
+		}
+		m += " " + o.String()
+		if o.Failed != "" && o.Message != "" {
+			m += " (" + o.Message + ")"
+		}
+		m += "."
 	}
 	return m
+}
+
+// unfit reports whether the outcome is of a model that could not take the request, and the failure
+// another's.
+func unfit(o recovery.Outcome, f *failure.Failure) bool {
+	switch o.Failed {
+	case failure.InvalidRequest.String(), failure.ContextOverflow.String(), failure.RequestTooLarge.String():
+		return o.Failed != f.Class.String()
+	}
+	return o.Skipped == recovery.SkipLoss || o.Skipped == recovery.SkipContext
 }
 
 // metadata are the facts of a failure for programs.

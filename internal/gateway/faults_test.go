@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -43,7 +44,12 @@ func own() (scripts []rehearsal.Script) {
 		scripts = append(scripts, rehearsal.Script{Name: name, Pause: 1, Scenes: []rehearsal.Scene{{take, answer}}},
 			rehearsal.Script{Name: "always-" + name, Pause: 1, Scenes: []rehearsal.Scene{{take}}})
 	}
-	return append(scripts, rehearsal.Script{Name: "answer", Pause: 1, Scenes: []rehearsal.Scene{{answer}}})
+	no := rehearsal.Take{{Do: rehearsal.Status, Fault: &rehearsal.Fault{Kind: rehearsal.Invalid,
+		Message: "This model does not support assistant message prefill."}}}
+	return append(scripts, rehearsal.Script{Name: "answer", Pause: 1, Scenes: []rehearsal.Scene{{answer}}},
+		rehearsal.Script{Name: "picky", Pause: 1, Scenes: []rehearsal.Scene{{answer}}},
+		rehearsal.Script{Name: "small-answer", Pause: 1, Scenes: []rehearsal.Scene{{answer}}},
+		rehearsal.Script{Name: "no-prefill", Pause: 1, Scenes: []rehearsal.Scene{{no}}})
 }
 
 // table are the faults, and the models that have them. After " then " is what a chain falls back to.
@@ -58,6 +64,8 @@ var table = []struct {
 	{"500 once", "500-then-ok-fast", false},
 	{"503 for ever", "always-503", false},
 	{"503 for ever, and a fallback", "always-503 then answer", false},
+	{"503 for ever, and a fallback that refuses the request", "always-503 then no-prefill then answer", false},
+	{"503 for ever, and a fallback that is too small", "always-503 then context-overflow then answer", false},
 	{"reset before headers", "reset-before-headers-then-ok-fast", false},
 	{"silence", "silent-then-ok-fast", false},
 	{"silence, and a fallback", "silent then answer", false},
@@ -72,6 +80,7 @@ var table = []struct {
 	{"cut", "cut", true},
 	{"cut for ever", "always-cut", true},
 	{"cut for ever, and a fallback", "always-cut then answer", true},
+	{"cut for ever, and a fallback that refuses prefill", "always-cut then picky", true},
 	{"stall", "stalled", true},
 	{"malformed chunk after text", "malformed", true},
 	{"missing end", "ended", true},
@@ -120,6 +129,14 @@ func cell(t *testing.T, dialect, model, hold string, after bool) (came string) {
 	t.Helper()
 	f, j := &fences{}, &journal{attempts: map[string]replay.Seal{}}
 	run(t, gateway.Options{Fences: f, Journal: j}, func(w *world) {
+		w.instead = func(rw http.ResponseWriter, _ *http.Request) bool {
+			sent := w.bodies[len(w.bodies)-1]
+			prefilled := strings.Contains(sent, `"picky"`) && strings.Contains(sent, opening)
+			if prefilled {
+				rw.WriteHeader(http.StatusBadRequest)
+			}
+			return prefilled
+		}
 		began := time.Now()
 		resp, body, err := w.post(dialect, model, true, gateway.HeaderHold, hold)
 		requests := w.upstream.Requests()

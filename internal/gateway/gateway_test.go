@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/reprise-run/reprise/internal/gateway"
+	"github.com/reprise-run/reprise/llm"
 	"github.com/reprise-run/reprise/llm/replay"
 	"github.com/reprise-run/reprise/provider"
 	"github.com/reprise-run/reprise/provider/rehearsal"
@@ -71,8 +72,8 @@ type world struct {
 
 var names = []string{"chat", "responses", "messages", "gemini"}
 
-// models are one provider of each dialect; "a then b" is a chain of two scripts, and "chat:a" a script
-// in the dialect chat.
+// models are one provider of each dialect; "a then b" is a chain of two scripts, "chat:a" a script
+// in the dialect chat, and what is called small takes 2,000 tokens.
 type models map[string]*provider.Provider
 
 func (m models) Resolve(dialect, name string) (entries []recovery.Entry, err error) {
@@ -84,7 +85,11 @@ func (m models) Resolve(dialect, name string) (entries []recovery.Entry, err err
 		if d, script, ok := strings.Cut(model, ":"); ok {
 			speaks, model = d, script
 		}
-		entries = append(entries, recovery.Entry{Provider: speaks, Model: model, Dialect: speaks,
+		var facts llm.ModelFacts
+		if strings.HasPrefix(model, "small-") {
+			facts.Context = 2000
+		}
+		entries = append(entries, recovery.Entry{Provider: speaks, Model: model, Dialect: speaks, Facts: facts,
 			Keys: []recovery.Key{{Label: "env:KEY", Hash: "h", Provider: m[speaks].WithKey("operator's")}}})
 	}
 	return entries, nil
@@ -174,7 +179,13 @@ func (w *world) far(rw http.ResponseWriter, r *http.Request) {
 // post asks the gateway and returns what a client sees.
 func (w *world) post(dialect, model string, stream bool, header ...string) (*http.Response, string, error) {
 	w.t.Helper()
-	path, body := "/v1/chat/completions", `{"model":%q,"messages":[{"role":"user","content":"Hello?"}],"stream":%t}`
+	path, body := request(dialect, model, stream)
+	return w.send(path, body, header...)
+}
+
+// request is a question in a dialect.
+func request(dialect, model string, stream bool) (path, body string) {
+	path, body = "/v1/chat/completions", `{"model":%q,"messages":[{"role":"user","content":"Hello?"}],"stream":%t}`
 	switch dialect {
 	case "responses":
 		path, body = "/v1/responses", `{"model":%q,"input":"Hello?","stream":%t}`
@@ -190,7 +201,7 @@ func (w *world) post(dialect, model string, stream bool, header ...string) (*htt
 	if strings.Contains(body, "%q") {
 		body = fmt.Sprintf(body, model, stream)
 	}
-	return w.send(path, body, header...)
+	return path, body
 }
 
 // send sends the gateway a body and returns what a client sees.
