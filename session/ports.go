@@ -22,8 +22,10 @@ var (
 	ErrFenced = errors.New("fenced by a newer generation")
 	// ErrClosed: the store or log is closed.
 	ErrClosed = errors.New("closed")
-	// ErrUnavailable: what an act needs is out of reach; nothing of it was done.
+	// ErrUnavailable: what an act needs is out of reach. Nothing of it was done, unless the error is
+	// ErrUncertain as well: the database went away in the middle of a commit.
 	ErrUnavailable = errors.New("unavailable")
+	ErrUncertain   = errors.New("whether it was stored is not known")
 	// ErrReplaced: the log is another one than before, with another incarnation.
 	ErrReplaced = errors.New("the log was replaced")
 )
@@ -46,7 +48,7 @@ type Store interface {
 	// updates may share one commit; each still fails alone. An error of f is returned as it
 	// is. After Update returns nil the change has the given durability.
 	Update(ctx context.Context, d Durability, f func(tx Tx) error) error
-	// View runs f on one consistent state.
+	// View runs f on one consistent state. f may be run again from its start, as in Update.
 	View(ctx context.Context, f func(tx ReadTx) error) error
 	// Close ends the store after the running transactions. Closing twice is fine.
 	Close() error

@@ -214,7 +214,9 @@ func (x *execution) rebuild(ctx context.Context) (out llm.Output, attempt Attemp
 	if whole {
 		err = x.m.store.View(ctx, func(tx ReadTx) error {
 			last, err := tx.LastMessages(x.run.SessionID, 1)
-			whole = whole && outputsOf(last, x.run) == x.run.Steps
+			if err == nil {
+				whole = outputsOf(last, x.run) == x.run.Steps
+			}
 			return err
 		})
 		if !whole { // its row is there, only its tools are not done

@@ -81,6 +81,7 @@ type reader struct {
 	conn      *conn
 	conflicts func(error) bool
 	conflict  error // the first: the transaction is lost, whatever its function makes of it
+	failure   error // the first of a statement: the update has failed, likewise
 }
 
 // tx implements session.Tx.
@@ -106,7 +107,11 @@ func (r *reader) failed(query string, err error) error {
 	if r.conflict == nil && r.conflicts(err) {
 		r.conflict = err
 	}
-	return fmt.Errorf("%.40s…: %w", query, err)
+	err = fmt.Errorf("%.40s…: %w", query, err)
+	if r.failure == nil {
+		r.failure = err
+	}
+	return err
 }
 
 // list reads rows into values; fields lists where a value's columns go.

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"embed"
 	"errors"
 	"fmt"
@@ -19,28 +20,35 @@ var migrations embed.FS
 // ErrNewer: the database was written by a newer version of this program.
 var ErrNewer = errors.New("the database has a newer schema than this program knows")
 
-// migrate applies what is missing, in one transaction. Of several processes that start
-// together one does it and the others find it done.
-func (s *Store) migrate(ctx context.Context) error {
-	c, err := connect(ctx, s.write)
+// Migrate brings the schema up to date, in one transaction; Open does it as well. Of several
+// processes that start together one does it and the others find it done.
+func Migrate(ctx context.Context, db *sql.DB, d Dialect) error {
+	for try := 1; ; try++ {
+		err := migrate(ctx, db, d)
+		if err == nil {
+			return nil
+		}
+		if try == maxTries || !d.Conflict(err) {
+			return fmt.Errorf("migrate: %w", err)
+		}
+	}
+}
+
+func migrate(ctx context.Context, db *sql.DB, d Dialect) error {
+	c, err := connect(ctx, db)
 	if err != nil {
 		return err
 	}
 	defer c.discard() // nothing of it is used again
-	for range maxTries {
-		if err = s.upgrade(ctx, c); err == nil || !s.dialect.Conflict(err) {
-			return err
-		}
-	}
-	return err
+	return upgrade(ctx, c, d)
 }
 
-func (s *Store) upgrade(ctx context.Context, c *conn) (err error) {
+func upgrade(ctx context.Context, c *conn, d Dialect) (err error) {
 	names, err := fs.Glob(migrations, "migrations/*.sql")
 	if err != nil {
 		return err
 	}
-	if err := c.run(s.dialect.Exclusive...); err != nil {
+	if err := c.run(d.Exclusive...); err != nil {
 		return err
 	}
 	defer func() {
@@ -48,7 +56,7 @@ func (s *Store) upgrade(ctx context.Context, c *conn) (err error) {
 			err = errors.Join(err, c.run("ROLLBACK"))
 		}
 	}()
-	t := &tx{reader{ctx: ctx, conn: c, conflicts: s.dialect.Conflict}}
+	t := &tx{reader{ctx: ctx, conn: c, conflicts: d.Conflict}}
 	if _, err := t.exec(`CREATE TABLE IF NOT EXISTS schema_versions (
   version    BIGINT PRIMARY KEY,
   name       TEXT NOT NULL,

@@ -4,8 +4,13 @@
 //
 // It promises what session.Store says, and: every change is a compare-and-set, so that of
 // several writers one wins and the others get session.ErrLost; updates that wait for each
-// other share one commit, and each fails alone; a value that it does not know (a state, a
+// other share one commit, and each fails alone; an update that has met an error of the database
+// fails with it, whatever its function makes of that; a value that it does not know (a state, a
 // role, a reason) is an error when it is read or written, never a default.
+//
+// Where the database is another process, updates and views wait for it while it is away, 10
+// seconds at most, then fail with session.ErrUnavailable. What was cut off is run again where it is
+// certain that nothing of it was stored, and the outcome of a commit that was cut off is looked up.
 //
 // It refuses to be used from inside itself: an Update, View or Close within the function of
 // an Update may wait forever. It uses no row locks and no function of one engine. It never
@@ -18,6 +23,8 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/reprise-run/reprise/session"
 )
@@ -39,6 +46,17 @@ type Dialect struct {
 	// Conflict recognises the error of a transaction that lost to another one and may pass
 	// when it is run again.
 	Conflict func(error) bool
+	// Server is set where the database is another process.
+	Server Server
+}
+
+// Server is how an engine differs that may go away and come back. One goroutine at a time uses it.
+type Server interface {
+	// Begin begins a transaction as Dialect.Begin does, in place of that.
+	Begin(c *sql.Conn) error
+	// Committed says, on another connection, whether the last transaction that Begin began was
+	// stored. It returns when that is final.
+	Committed(c *sql.Conn) (bool, error)
 }
 
 // Store implements session.Store on a SQL database.
@@ -49,6 +67,7 @@ type Store struct {
 	updates chan *update
 	views   chan *conn // idle readers; nil: not connected
 	closing chan struct{}
+	away    atomic.Int64  // since when the database does not answer, in nanoseconds; 0: it does
 	stopped chan struct{} // the writer has ended
 	close   func() error
 }
@@ -66,8 +85,8 @@ func Open(ctx context.Context, write, read *sql.DB, d Dialect) (*Store, error) {
 		stopped: make(chan struct{}),
 	}
 	s.close = sync.OnceValue(s.shut)
-	if err := s.migrate(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("migrate: %w", err), closeBoth(write, read))
+	if err := Migrate(ctx, write, d); err != nil {
+		return nil, errors.Join(err, closeBoth(write, read))
 	}
 	for range readers {
 		s.views <- nil
@@ -96,23 +115,49 @@ func (s *Store) View(ctx context.Context, f func(tx session.ReadTx) error) (err 
 	case c = <-s.views:
 	}
 	defer func() { s.views <- c }()
-	if c == nil {
-		if c, err = connect(ctx, s.read); err != nil {
+	began := time.Now()
+	for try := 1; ; try++ {
+		old := c != nil // it may have ended long ago
+		lost, err := s.view(ctx, &c, f)
+		if !lost {
 			return err
 		}
+		if old {
+			continue
+		}
+		if err := s.wait(ctx, began, try, err); err != nil {
+			return err
+		}
+	}
+}
+
+// view runs a view once, on a connection that it makes where there is none, and gives up where
+// that breaks. It reports whether the view was lost with it.
+func (s *Store) view(ctx context.Context, on **conn, f func(tx session.ReadTx) error) (lost bool, err error) {
+	c := *on
+	if c == nil {
+		if c, err = connect(ctx, s.read); err != nil {
+			return s.dialect.Server != nil, err
+		}
+		*on = c
 	}
 	r := &reader{ctx: ctx, conn: c, conflicts: s.dialect.Conflict}
 	defer func() {
 		r.conn = nil
 		if c.control("ROLLBACK") != nil {
 			c.discard()
-			c = nil
+			*on = nil
+			lost = r.failure != nil && s.dialect.Server != nil
+		}
+		if !lost {
+			s.away.Store(0)
 		}
 	}()
 	if err := c.control(s.dialect.Snapshot); err != nil {
-		return fmt.Errorf("begin a view: %w", err)
+		r.failure = err
+		return false, fmt.Errorf("begin a view: %w", err)
 	}
-	return f(r)
+	return false, f(r)
 }
 
 // Close implements session.Store. It waits for running updates and views; updates that still

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/reprise-run/reprise/session"
 )
@@ -13,6 +14,11 @@ const (
 	// that lost to another process is run.
 	maxGroup = 128
 	maxTries = 5
+	// patience is how long updates and views wait for a database that is away, which is tried
+	// after minPause, doubled each time up to maxPause.
+	patience = 10 * time.Second
+	minPause = 20 * time.Millisecond
+	maxPause = 500 * time.Millisecond
 )
 
 // update is a call of Update that waits for the writer. Its function runs on the caller's
@@ -102,24 +108,7 @@ func (s *Store) gather(first *update) []*update {
 // committed: until then it may rest on a change of the group that does not last. It returns
 // the connection for the next group, nil where it broke.
 func (s *Store) commit(c *conn, group []*update) *conn {
-	var err error
-	for range maxTries {
-		if c == nil {
-			if c, err = connect(context.Background(), s.write); err != nil {
-				break
-			}
-		}
-		if err = s.try(c, group); err == nil {
-			break
-		}
-		if c.control("ROLLBACK") != nil {
-			c.discard()
-			c = nil
-		}
-		if !s.dialect.Conflict(err) {
-			break
-		}
-	}
+	c, err := s.insist(c, group)
 	for _, u := range group {
 		if err != nil {
 			u.done <- err
@@ -130,8 +119,99 @@ func (s *Store) commit(c *conn, group []*update) *conn {
 	return c
 }
 
-// try runs a group in one transaction. Where it is one update, its error undoes that.
-func (s *Store) try(c *conn, group []*update) error {
+// insist runs a group until it is stored, or has failed, or there is no point in trying longer.
+func (s *Store) insist(c *conn, group []*update) (_ *conn, err error) {
+	began := time.Now()
+	for try := 1; ; try++ {
+		var sent bool
+		if c == nil {
+			c, err = connect(context.Background(), s.write)
+		}
+		if c != nil {
+			if sent, err = s.try(c, group); err == nil {
+				s.away.Store(0)
+				return c, nil
+			}
+			if c.control("ROLLBACK") != nil {
+				c.discard()
+				c = nil
+			}
+		}
+		if c != nil || s.dialect.Server == nil {
+			if !s.dialect.Conflict(err) {
+				return c, err
+			}
+			if try >= maxTries {
+				return c, s.busy(err)
+			}
+			continue
+		}
+		cause := err
+		if sent {
+			var stored bool
+			if c, stored, err = s.outcome(began, cause); stored || err != nil {
+				return c, err
+			}
+		}
+		if err := s.wait(context.Background(), began, try, cause); err != nil {
+			return c, err
+		}
+	}
+}
+
+// outcome finds out what became of a transaction whose COMMIT was cut off. It returns the
+// connection on which it was told.
+func (s *Store) outcome(began time.Time, cause error) (*conn, bool, error) {
+	for try := 1; ; try++ {
+		c, err := connect(context.Background(), s.write)
+		if err == nil {
+			var stored bool
+			if stored, err = s.dialect.Server.Committed(c.sql); err == nil {
+				return c, stored, nil
+			}
+			c.discard()
+		}
+		if err := s.wait(context.Background(), began, try, err); err != nil {
+			return nil, false, fmt.Errorf("%w: %w (%w)", session.ErrUncertain, cause, err)
+		}
+	}
+}
+
+// wait lets a moment pass before a database that is away is tried again. It fails where that
+// has taken too long.
+func (s *Store) wait(ctx context.Context, began time.Time, try int, cause error) error {
+	since := time.Now().UnixNano()
+	if !s.away.CompareAndSwap(0, since) {
+		if earlier := s.away.Load(); earlier != 0 {
+			since = earlier
+		}
+	}
+	if time.Since(time.Unix(0, since)) >= patience || time.Since(began) >= patience {
+		return fmt.Errorf("%w: %w", session.ErrUnavailable, cause)
+	}
+	pause := time.NewTimer(min(minPause<<min(try-1, 10), maxPause))
+	defer pause.Stop()
+	select {
+	case <-pause.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-s.closing:
+		return session.ErrClosed
+	}
+}
+
+// busy is the error of a group that has lost to others every time.
+func (s *Store) busy(err error) error {
+	if s.dialect.Server != nil {
+		err = fmt.Errorf("%w: %w", session.ErrUnavailable, err)
+	}
+	return err
+}
+
+// try runs a group in one transaction. Where it is one update, its error undoes that. sent: the
+// error is one of the COMMIT.
+func (s *Store) try(c *conn, group []*update) (sent bool, err error) {
 	d := session.Soft
 	for _, u := range group {
 		d = max(d, u.full)
@@ -139,30 +219,37 @@ func (s *Store) try(c *conn, group []*update) error {
 	if durable := s.dialect.Durable[d]; c.durable != durable {
 		c.durable = ""
 		if err := c.run(durable); err != nil {
-			return fmt.Errorf("begin: %w", err)
+			return false, fmt.Errorf("begin: %w", err)
 		}
 		c.durable = durable
 	}
-	if err := c.control(s.dialect.Begin); err != nil {
-		return fmt.Errorf("begin: %w", err)
+	if err := s.begin(c); err != nil {
+		return false, fmt.Errorf("begin: %w", err)
 	}
 	if alone := group[0]; len(group) == 1 {
 		if err := s.turn(c, alone); err != nil {
-			return err
+			return false, err
 		}
 		if alone.err != nil {
 			if err := c.control("ROLLBACK"); err != nil {
-				return fmt.Errorf("%w (and undoing it: %w)", alone.err, err)
+				return false, fmt.Errorf("%w (and undoing it: %w)", alone.err, err)
 			}
-			return nil
+			return false, nil
 		}
 	} else if err := s.turns(c, group); err != nil {
-		return err
+		return false, err
 	}
 	if err := c.control("COMMIT"); err != nil {
-		return fmt.Errorf("commit: %w", err)
+		return true, fmt.Errorf("commit: %w", err)
 	}
-	return nil
+	return false, nil
+}
+
+func (s *Store) begin(c *conn) error {
+	if s.dialect.Server != nil {
+		return s.dialect.Server.Begin(c.sql)
+	}
+	return c.control(s.dialect.Begin)
 }
 
 // turns runs the updates of a group, each in its own savepoint. An error of them is the
@@ -210,5 +297,8 @@ func (s *Store) turn(c *conn, u *update) error {
 		u.err, u.gone = u.ctx.Err(), true
 	}
 	t.conn = nil
+	if u.err == nil {
+		u.err = t.failure
+	}
 	return t.conflict
 }

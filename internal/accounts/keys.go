@@ -62,12 +62,13 @@ func (a *Accounts) directory(ctx context.Context) *directory {
 }
 
 func (a *Accounts) read(ctx context.Context) error {
-	d := &directory{at: time.Now(), keys: map[string]session.ClientKey{}}
+	d := &directory{at: time.Now()}
 	err := a.store.View(ctx, func(tx session.ReadTx) error {
 		keys, err := tx.ClientKeys()
 		if err != nil {
 			return err
 		}
+		d.keys = map[string]session.ClientKey{}
 		for _, k := range keys {
 			if k.RevokedAt == 0 {
 				d.keys[k.Hash] = k

@@ -1,0 +1,21 @@
+package postgres
+
+import (
+	"os"
+	"testing"
+
+	"github.com/reprise-run/reprise/internal/pgtest"
+	"github.com/reprise-run/reprise/session"
+	"github.com/reprise-run/reprise/store/storetest"
+)
+
+func TestMain(m *testing.M) { os.Exit(pgtest.Run(m)) }
+
+func create(t testing.TB) func() (session.Store, error) {
+	url := pgtest.NewDatabase(t)
+	return func() (session.Store, error) { return Open(t.Context(), url) }
+}
+
+func TestStore(t *testing.T) { storetest.Run(t, create) }
+
+func BenchmarkStore(b *testing.B) { storetest.Bench(b, create) }
