@@ -187,7 +187,7 @@ func (s *Store) wait(ctx context.Context, began time.Time, try int, cause error)
 		}
 	}
 	if time.Since(time.Unix(0, since)) >= patience || time.Since(began) >= patience {
-		return fmt.Errorf("%w: %w", session.ErrUnavailable, cause)
+		return fmt.Errorf("%w: the database does not answer: %w", session.ErrUnavailable, cause)
 	}
 	pause := time.NewTimer(min(minPause<<min(try-1, 10), maxPause))
 	defer pause.Stop()
@@ -204,7 +204,7 @@ func (s *Store) wait(ctx context.Context, began time.Time, try int, cause error)
 // busy is the error of a group that has lost to others every time.
 func (s *Store) busy(err error) error {
 	if s.dialect.Server != nil {
-		err = fmt.Errorf("%w: %w", session.ErrUnavailable, err)
+		err = fmt.Errorf("%w: the database is in use: %w", session.ErrUnavailable, err)
 	}
 	return err
 }

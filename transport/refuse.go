@@ -34,6 +34,9 @@ func code(f *failure.Failure) string {
 	return f.Class.String()
 }
 
+// RuleUnavailable is the rule of a local failure that passes when our own side is whole again.
+const RuleUnavailable = "unavailable"
+
 // refusal is what a client is told that was shown nothing: a status that its own retries fit,
 // the header that goes with it, and the provider's own words where they are the whole story.
 // A status that invites a repetition is given only where one may pass soon; of the others, 400
@@ -52,7 +55,7 @@ func (x *Exchange) refusal(s *recovery.Stopped, now time.Time) (wire.Refusal, ht
 	case unsafe(s):
 		r.Code = "answer_unknown"
 		r.Message += " It is not repeated, because the provider may have acted on it."
-	case f.Class == failure.Cancelled:
+	case f.Class == failure.Cancelled, f.Class == failure.Local && f.Rule == RuleUnavailable:
 		r.Status = http.StatusServiceUnavailable
 	case f.Retryable && wait <= x.Policy.Tier1.Cap:
 		r.Status = passing(f, x.Dialect.Dialect())

@@ -161,6 +161,10 @@ func (r *record) reserve(ctx context.Context, a session.Attempt) error {
 		}
 		return tx.PutGatewayCall(open)
 	})
+	if errors.Is(err, session.ErrUnavailable) {
+		r.a.log.ErrorContext(ctx, "set aside what a call may cost", "call", r.call.ID, "error", err)
+		return failure.NewLocal(transport.RuleUnavailable, "The gateway's database does not answer, so that nothing can be set aside for what this may cost. Nothing was sent: try again in a moment.")
+	}
 	if err == nil {
 		r.reserved += more
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/reprise-run/reprise/failure"
 	"github.com/reprise-run/reprise/llm/replay"
 	"github.com/reprise-run/reprise/recovery"
+	"github.com/reprise-run/reprise/session"
 	"github.com/reprise-run/reprise/transport"
 	"github.com/reprise-run/reprise/wire"
 )
@@ -223,6 +224,10 @@ func (h *Handler) refuse(w http.ResponseWriter, c *Call, err error) {
 		no = &refusal{status: http.StatusNotFound, code: "model_not_found", message: f.Message}
 	case errors.As(err, &f):
 		no = &refusal{status: http.StatusBadRequest, code: f.Class.String(), message: f.Message}
+	case errors.Is(err, session.ErrUnavailable):
+		h.o.Log.Error("gateway", "call", c.ID, "error", err)
+		no = &refusal{status: http.StatusServiceUnavailable, code: session.CodeUnavailable,
+			message: "The gateway's database does not answer. Nothing was sent: try again in a moment."}
 	default:
 		h.o.Log.Error("gateway", "call", c.ID, "error", err)
 		no = &refusal{status: http.StatusInternalServerError, code: "internal", message: "The gateway has failed; its log says why."}
@@ -231,7 +236,7 @@ func (h *Handler) refuse(w http.ResponseWriter, c *Call, err error) {
 		h.o.Journal.Refused(context.Background(), c, no.status, no.code, no.message)
 	}
 	h.o.Log.Info("gateway refused", "call", c.ID, "client", c.Client, "model", c.Model, "status", no.status, "code", no.code)
-	if no.status != http.StatusTooManyRequests {
+	if no.status != http.StatusTooManyRequests && no.status != http.StatusServiceUnavailable {
 		w.Header().Set("X-Should-Retry", "false")
 	}
 	w.Header().Set(transport.HeaderID, c.ID)

@@ -170,11 +170,14 @@ func (h *Handler) explain(ctx context.Context, err error) *envelope {
 		return refuse(CodeProviderUnreachable, "%s", failed.Error()).with(failed)
 	case errors.Is(err, session.ErrNotFound):
 		return refuse(CodeNotFound, "there is no such thing here")
-	case errors.Is(err, session.ErrClosed), ctx.Err() != nil:
-		return refuse(CodeUnavailable, "the server is stopping")
+	case errors.Is(err, session.ErrUncertain):
+		h.o.Log.ErrorContext(ctx, "an outcome is not known", "error", err, "route", callerOf(ctx).route())
+		return refuse(CodeUnavailable, "the server's database went away before it said whether this was done: look, or repeat it with the same Idempotency-Key")
 	case errors.Is(err, session.ErrUnavailable):
 		h.o.Log.WarnContext(ctx, "cannot serve now", "error", err, "route", callerOf(ctx).route())
-		return refuse(CodeUnavailable, "something that the server needs cannot be reached; nothing was done, and its log says why")
+		return refuse(CodeUnavailable, "something that the server needs cannot be reached, so nothing was done: try again in a moment; its log says why")
+	case errors.Is(err, session.ErrClosed), ctx.Err() != nil:
+		return refuse(CodeUnavailable, "the server is stopping")
 	}
 	return h.incident(ctx, "request failed", "error", err)
 }

@@ -88,6 +88,24 @@ func TestManagerErrors(t *testing.T) {
 	}
 }
 
+// While the database is away the answer says what to do, and the log why.
+func TestDatabaseAway(t *testing.T) {
+	w := start(t)
+	for message, err := range map[string]error{
+		"try again in a moment":                   fmt.Errorf("%w: dial secret-host", session.ErrUnavailable),
+		"repeat it with the same Idempotency-Key": fmt.Errorf("%w: dial secret-host (%w)", session.ErrUncertain, session.ErrUnavailable),
+	} {
+		w.fake.err = err
+		resp, body := w.send(t, "GET", "/api/v1/system", "", w.bearer())
+		if resp.StatusCode != 503 || !strings.Contains(body, `"unavailable"`) || !strings.Contains(body, message) || strings.Contains(body, "secret") {
+			t.Errorf("%v: %d %s", err, resp.StatusCode, body)
+		}
+		if log := w.log.String(); !strings.Contains(log, err.Error()) || !strings.Contains(log, "GET /api/v1/system") {
+			t.Errorf("the log does not explain it: %s", log)
+		}
+	}
+}
+
 // What goes wrong inside is told by an id alone, which the log explains.
 func TestIncident(t *testing.T) {
 	w := start(t)

@@ -4,15 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 
 	"github.com/reprise-run/reprise/internal/accounts"
 	"github.com/reprise-run/reprise/internal/client"
 	"github.com/reprise-run/reprise/internal/httpapi"
 	"github.com/reprise-run/reprise/session"
-	"github.com/reprise-run/reprise/store/sqlite"
 )
 
 // Books are the gateway's client keys and calls of a data folder, as a client has them.
@@ -41,7 +37,7 @@ func OpenBooks(ctx context.Context, cfg Config) (b Books, close func() error, er
 	if err != nil {
 		return nil, nil, err
 	}
-	store, err := sqlite.Open(filepath.Join(cfg.Data, databaseFile))
+	store, err := cfg.openStore(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -81,7 +77,7 @@ func (b books) GatewayCall(ctx context.Context, id string) (session.GatewayCall,
 
 // InspectCall reads the record of a gateway's call.
 func InspectCall(ctx context.Context, cfg Config, id string) (c session.GatewayCall, err error) {
-	if _, err := os.Stat(filepath.Join(cfg.Data, databaseFile)); errors.Is(err, fs.ErrNotExist) {
+	if cfg.unused() {
 		return c, fmt.Errorf("there are no calls in %s", cfg.Data)
 	}
 	b, end, err := OpenBooks(ctx, cfg)

@@ -313,11 +313,6 @@ func (c *Config) validate() error {
 	bad := func(key, format string, args ...any) {
 		errs = append(errs, fmt.Errorf("%s: %s", key, fmt.Sprintf(format, args...)))
 	}
-	unavailable := func(key string, set bool, what string) {
-		if set {
-			bad(key, "%s not available yet; leave it out", what)
-		}
-	}
 
 	if c.Data == "" {
 		bad("data", "there is no home folder, so the data folder must be named")
@@ -464,7 +459,9 @@ func (c *Config) validate() error {
 	if err := c.checkWorkspace(); err != nil {
 		bad("tools.workspace", "%s", err)
 	}
-	unavailable("database", c.Database != "", "a database other than the SQLite file is")
+	if err := checkDatabase(c.Database); err != nil {
+		bad("database", "%s", err)
+	}
 	c.checkEvents(bad)
 	c.Tools.check(bad)
 	return errors.Join(errs...)

@@ -4,18 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
-	"path/filepath"
 
 	"github.com/reprise-run/reprise/internal/client"
 	"github.com/reprise-run/reprise/internal/httpapi"
 	"github.com/reprise-run/reprise/provider/rehearsal"
 	"github.com/reprise-run/reprise/session"
-	"github.com/reprise-run/reprise/store/sqlite"
 )
 
 // Connection is a way to the sessions of a data folder.
@@ -115,8 +111,7 @@ func (r *Record) descend(first func(session.ID) ([]session.Message, error), insp
 // Inspect reads a run's record, from the server that has the data folder or from the folder
 // itself. It starts nothing.
 func Inspect(ctx context.Context, cfg Config, id session.RunID) (r Record, err error) {
-	path := filepath.Join(cfg.Data, databaseFile)
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+	if cfg.unused() {
 		return r, fmt.Errorf("there are no sessions in %s", cfg.Data)
 	}
 	l, err := acquire(cfg.Data)
@@ -128,7 +123,7 @@ func Inspect(ctx context.Context, cfg Config, id session.RunID) (r Record, err e
 			r, err = InspectServer(ctx, c, id)
 		}
 	case err == nil:
-		r, err = inspectFile(ctx, path, id)
+		r, err = inspectStore(ctx, cfg, id)
 		err = errors.Join(err, l.Close())
 	}
 	var refusal *client.Error
@@ -154,8 +149,8 @@ func InspectServer(ctx context.Context, c *client.Client, id session.RunID) (r R
 		func(id session.RunID) (Record, error) { return InspectServer(ctx, c, id) })
 }
 
-func inspectFile(ctx context.Context, path string, id session.RunID) (r Record, err error) {
-	store, err := sqlite.Open(path)
+func inspectStore(ctx context.Context, cfg Config, id session.RunID) (r Record, err error) {
+	store, err := cfg.openStore(ctx)
 	if err != nil {
 		return r, err
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -19,7 +18,6 @@ import (
 	"github.com/reprise-run/reprise/llm/replay"
 	"github.com/reprise-run/reprise/recovery"
 	"github.com/reprise-run/reprise/session"
-	"github.com/reprise-run/reprise/store/sqlite"
 )
 
 // Resolve implements gateway.Models. A name is a chain's, provider/model, a model that a provider
@@ -105,7 +103,7 @@ func (m *Models) Names() []string {
 func (s *Server) newGateway(ctx context.Context, cfg Config, o Options, b *session.Barriers) (*gateway.Handler, error) {
 	var fences gateway.Fences
 	if window := time.Duration(cfg.Gateway.FenceWindow); window > 0 {
-		stored, err := gateway.NewFences(ctx, b, window, true)
+		stored, err := gateway.NewFences(ctx, b, window, cfg.sole())
 		if err != nil {
 			return nil, fmt.Errorf("read the gateway's fences: %w", err)
 		}
@@ -159,7 +157,7 @@ func (s *Server) client(r *http.Request) (session.ClientKey, error) {
 // openAccounts opens the books of the gateway.
 func (s *Server) openAccounts(ctx context.Context, cfg Config, o Options, store session.Store) (err error) {
 	s.accounts, err = accounts.Open(ctx, accounts.Options{
-		Store: store, Log: o.Log, About: cfg.about, Sole: true, Chains: cfg.hasChain,
+		Store: store, Log: o.Log, About: cfg.about, Sole: cfg.sole(), Chains: cfg.hasChain,
 		Day:  func(set map[string]string) llm.Money { return cfg.live(set).Spend.Day },
 		Keep: time.Duration(cfg.Gateway.KeepCalls), KeepCalls: cfg.Gateway.MaxCalls,
 	})
@@ -222,7 +220,7 @@ func openGateway(ctx context.Context, cfg Config, o *Options) (s *Server, err er
 		return s, err
 	}
 	s.started("models", s.models.Close)
-	store, err := sqlite.Open(filepath.Join(cfg.Data, databaseFile))
+	store, err := cfg.openStore(ctx)
 	if err != nil {
 		return s, err
 	}

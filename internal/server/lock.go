@@ -11,9 +11,8 @@ import (
 )
 
 const (
-	databaseFile = "reprise.db"
-	lockFile     = "lock"
-	stateFile    = "server.json"
+	lockFile  = "lock"
+	stateFile = "server.json"
 )
 
 // state says who has the data folder, for other processes of the same user.

@@ -20,7 +20,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -35,7 +34,6 @@ import (
 	"github.com/reprise-run/reprise/internal/httpapi"
 	"github.com/reprise-run/reprise/internal/telemetry"
 	"github.com/reprise-run/reprise/session"
-	"github.com/reprise-run/reprise/store/sqlite"
 	"github.com/reprise-run/reprise/web"
 )
 
@@ -48,6 +46,9 @@ const (
 	httpGrace = 5 * time.Second
 	hookGrace = 5 * time.Second
 )
+
+// readyTime is how long the store may take to be ready.
+const readyTime = 2 * time.Second
 
 // How often garbage is collected, unless the environment's GOGC says: when there is a quarter
 // as much of it as lives, which bounds the memory of many streams. The floor counts as living, and
@@ -138,7 +139,7 @@ func Open(ctx context.Context, cfg Config, o Options) (s *Server, err error) {
 	told := hooks.Open(cfg.hooks(), hooks.Options{Log: o.Log, Base: cfg.env.base(), Count: s.telemetry.Told})
 	s.started("hooks", func() error { told.Close(hookGrace); return nil })
 
-	store, err := sqlite.Open(filepath.Join(cfg.Data, databaseFile))
+	store, err := cfg.openStore(ctx)
 	if err != nil {
 		return s, err
 	}
@@ -187,7 +188,7 @@ func Open(ctx context.Context, cfg Config, o Options) (s *Server, err error) {
 		Tools:          s.offer,
 		Subagents:      cfg.Tools.subagents(),
 		AnswerWithin:   time.Duration(cfg.Tools.ApprovalTimeout),
-		Sole:           true,
+		Sole:           cfg.sole(),
 		Grace:          o.Grace,
 		Log:            o.Log,
 		Observer:       s.telemetry,
@@ -216,6 +217,8 @@ func Open(ctx context.Context, cfg Config, o Options) (s *Server, err error) {
 		Sessions: s.sessions, Models: s.models, Tools: s.tools, Settings: settings, Barriers: barriers, Accounts: s.accounts, Auth: s.auth, Page: web.Handler(),
 		Hosts: cfg.hosts(), Log: o.Log, Metrics: s.telemetry.Handler(),
 		Ready: func(ctx context.Context) error {
+			ctx, cancel := context.WithTimeout(ctx, readyTime)
+			defer cancel()
 			if _, err := s.sessions.System(ctx); err != nil { // it reads the store
 				return err
 			}
