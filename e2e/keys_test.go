@@ -93,6 +93,22 @@ func TestClientKeys(t *testing.T) {
 	if resp, body := with(g, "messages", "ok-fast"); resp.StatusCode != 200 {
 		t.Errorf("alone: %d %s", resp.StatusCode, body)
 	}
+	if code, stdout, stderr := reprise(t, s.home, "fences"); code != 0 || strings.Count(stdout, "1 refused") != len(modelCalls) {
+		t.Errorf("fences: %d %q %q", code, stdout, stderr)
+	} else if fence, _, _ := strings.Cut(stdout, " "); true {
+		if code, left, stderr := reprise(t, s.home, "fences", "--lift", fence); code != 0 || strings.Contains(left, fence) {
+			t.Errorf("lift: %d %q %q", code, left, stderr)
+		}
+		if code, _, _ := reprise(t, s.home, "fences", "--lift", fence); code != 2 {
+			t.Errorf("lift twice: %d", code)
+		}
+	}
+	if code, stdout, stderr := reprise(t, s.home, "cool-offs"); code != 0 {
+		t.Errorf("cool-offs: %d %q %q", code, stdout, stderr)
+	}
+	if code, _, stderr := reprise(t, s.home, "sessions"); code != 1 || !strings.Contains(stderr, "in use by reprise gateway at http://") {
+		t.Errorf("sessions beside a gateway: %d %q", code, stderr)
+	}
 	if code, stdout, stderr := reprise(t, s.home, "keys", "revoke", string(id)); code != 0 || !strings.Contains(stdout, "laptop  revoked ") {
 		t.Errorf("revoke: %d %q %q", code, stdout, stderr)
 	}

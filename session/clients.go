@@ -49,6 +49,8 @@ type ClientTerms struct {
 	// the first model be asked; a request may only narrow them further.
 	MaxAttempts int  `json:"max_attempts,omitempty" minimum:"0"`
 	NoFallback  bool `json:"no_fallback,omitempty"`
+	// NoFences: what broke may be sent again at once, for programs that send the same on purpose.
+	NoFences bool `json:"no_fences,omitempty"`
 }
 
 // ClientTermsPatch changes what is set in it.
@@ -61,6 +63,7 @@ type ClientTermsPatch struct {
 	Chain       *string    `json:"chain,omitempty"`
 	MaxAttempts *int       `json:"max_attempts,omitempty" minimum:"0"`
 	NoFallback  *bool      `json:"no_fallback,omitempty"`
+	NoFences    *bool      `json:"no_fences,omitempty"`
 }
 
 // Change does so.
@@ -73,6 +76,7 @@ func (p *ClientTermsPatch) Change(t *ClientTerms) {
 	set(&t.Chain, p.Chain)
 	set(&t.MaxAttempts, p.MaxAttempts)
 	set(&t.NoFallback, p.NoFallback)
+	set(&t.NoFences, p.NoFences)
 }
 
 func set[T any](to, from *T) {
@@ -212,8 +216,15 @@ type GatewayQuery struct {
 	Key     ClientKeyID
 	Client  string
 	Outcome GatewayOutcome
-	Before  string // only calls older than this one
+	Before  string // only calls older than this one,
+	Began   Time   // which began then
 	Limit   int    // at most so many; 0: all
+}
+
+// Fits reports whether the call is one that is listed.
+func (q *GatewayQuery) Fits(c *GatewayCall) bool {
+	older := q.Before == "" || c.BeganAt < q.Began || c.BeganAt == q.Began && c.ID < q.Before
+	return older && (q.Key == "" || q.Key == c.KeyID) && (q.Client == "" || q.Client == c.Client) && (q.Outcome == "" || q.Outcome == c.Outcome)
 }
 
 // ReserveClient sets aside what a client's request may cost beyond what its call has reserved

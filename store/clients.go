@@ -103,11 +103,7 @@ func (r *reader) GatewayCalls(q session.GatewayQuery) ([]session.GatewayCall, er
 		add("outcome = $", q.Outcome)
 	}
 	if q.Before != "" {
-		began, err := one(r, itself[session.Time], `SELECT began_at FROM gateway_calls WHERE id = $1`, q.Before)
-		if err != nil {
-			return nil, err
-		}
-		add("began_at <= $", began)
+		add("began_at <= $", q.Began)
 		args = append(args, q.Before)
 		where = append(where, fmt.Sprintf("(began_at < $%d OR id < $%d)", len(args)-1, len(args)))
 	}

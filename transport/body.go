@@ -27,6 +27,7 @@ type body struct {
 	writer wire.Writer // says an answer of another dialect; nil: it is of the client's
 	said   []llm.Event // by writer
 	status int         // that was sent
+	early  bool        // it was sent before anybody knew who would answer
 	shown  bool        // something of an answer was sent
 	last   time.Time   // of the last byte
 	over   bool        // no attempt sends anything any more
@@ -123,7 +124,11 @@ func (b *body) begin() {
 	} else if h.Get("Content-Type") == "" {
 		h.Set("Content-Type", "application/json")
 	}
-	b.x.tell(h, b.trace)
+	if b.early = !b.shown; b.early {
+		b.x.announce(h)
+	} else {
+		b.x.tell(h, b.trace)
+	}
 	b.status = http.StatusOK
 	b.w.WriteHeader(b.status)
 }
@@ -153,6 +158,13 @@ func (b *body) tick() {
 		quiet = 0
 	}
 	b.timer.Reset(b.x.KeepAlive - quiet)
+}
+
+// say tells who answered where the header could not.
+func (b *body) say() {
+	if b.early {
+		b.x.tell(b.w.Header(), b.trace)
+	}
 }
 
 // rest ends the keeping alive.

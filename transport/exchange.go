@@ -15,7 +15,9 @@ import (
 	"github.com/reprise-run/reprise/wire"
 )
 
-// The header fields by which an answer says what became of its request.
+// The header fields by which an answer says what became of its request. Of one that had to be begun
+// before it was known who answers, as its client waited for long, the second to the fourth are in
+// the trailer.
 const (
 	HeaderID       = "X-Reprise-Id"       // Exchange.ID
 	HeaderAttempts = "X-Reprise-Attempts" // how many there were when the status was sent
@@ -105,6 +107,7 @@ func (x *Exchange) Serve(ctx context.Context, w http.ResponseWriter) Result {
 		t.sent(r.Attempts)
 		x.stop(ctx, b, &r)
 	}
+	b.say()
 	r.Status, r.Shown = b.status, b.shown
 	return r
 }
@@ -166,6 +169,12 @@ func (t *trace) Decided(ctx context.Context, attempt string, f *failure.Failure,
 		return nil
 	}
 	return t.next.Decided(ctx, attempt, f, d)
+}
+
+// announce says which fields come in the trailer.
+func (x *Exchange) announce(h http.Header) {
+	h.Set(HeaderID, x.ID)
+	h.Set("Trailer", HeaderAttempts+", "+HeaderModel+", "+HeaderKey)
 }
 
 // tell says in the header what is known of the exchange so far.

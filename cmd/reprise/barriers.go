@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/reprise-run/reprise/internal/client"
 	"github.com/reprise-run/reprise/internal/httpapi"
+	"github.com/reprise-run/reprise/internal/server"
 	"github.com/reprise-run/reprise/recovery"
 	"github.com/reprise-run/reprise/session"
 )
@@ -32,7 +32,7 @@ func (p *program) fences() *cobra.Command {
 		Args: cobra.NoArgs,
 	}
 	cmd.Flags().StringArrayVar(&lift, "lift", nil, "take the fence with this `id` down; can be repeated")
-	return remote(p, cmd, func(ctx context.Context, c *client.Client, _ []string) (fenceList, error) {
+	return booked(p, cmd, func(ctx context.Context, c server.Books, _ []string) (fenceList, error) {
 		for _, id := range lift {
 			if err := c.LiftFence(ctx, session.FenceID(id)); err != nil {
 				return fenceList{}, fmt.Errorf("%s: %w", id, err)
@@ -60,7 +60,7 @@ func (p *program) coolOffs() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&lift, "lift", "", "ask this `provider/model`, or every model of a provider, again")
 	cmd.Flags().StringVar(&key, "key", "", "with --lift: the key's `name`, as the list has it")
-	return remote(p, cmd, func(ctx context.Context, c *client.Client, _ []string) (coolOffList, error) {
+	return booked(p, cmd, func(ctx context.Context, c server.Books, _ []string) (coolOffList, error) {
 		switch {
 		case lift != "":
 			provider, model, _ := strings.Cut(lift, "/")

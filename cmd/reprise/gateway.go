@@ -15,8 +15,9 @@ func (p *program) gateway() *cobra.Command {
 		Use:   "gateway",
 		Short: "Serve the gateway alone: model calls of other programs, made replay-safe",
 		Long: "Serve the gateway alone, without sessions and page: Chat Completions, Responses, Messages and\n" +
-			"Gemini for programs that bring their own requests. reprise serve has it too. A client's key is a\n" +
-			"token of auth.tokens_file, or the one in the data folder.",
+			"Gemini for programs that bring their own requests. reprise serve has it too. A client's key is\n" +
+			"one of reprise keys, a token of auth.tokens_file, or the one in the data folder. Beside it work\n" +
+			"reprise keys, fences, cool-offs and explain.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := p.load(from)

@@ -48,6 +48,7 @@ func (t *terms) flags(cmd *cobra.Command) {
 	f.StringVar(&t.Chain, "chain", "", "the chain that answers, whatever model is named")
 	f.IntVar(&t.MaxAttempts, "max-attempts", 0, "how many requests are sent to providers for one of its own")
 	f.BoolVar(&t.NoFallback, "no-fallback", false, "ask the first model alone")
+	f.BoolVar(&t.NoFences, "no-fences", false, "let what broke be sent again: for programs that send the same on purpose")
 }
 
 // read reads the amounts.
@@ -123,6 +124,9 @@ func (p *program) changeKey() *cobra.Command {
 		if said("no-fallback") {
 			patch.NoFallback = &t.NoFallback
 		}
+		if said("no-fences") {
+			patch.NoFences = &t.NoFences
+		}
 		return b.ChangeClientKey(ctx, session.ClientKeyID(args[0]), patch)
 	}, func(w io.Writer, k session.ClientKey) {
 		tellKeys(w, httpapi.ClientKeyList{ClientKeys: []session.ClientKey{k}})
@@ -174,6 +178,7 @@ func allowed(t *session.ClientTerms) string {
 	add(t.Hold != "", "hold %s", t.Hold)
 	add(t.MaxAttempts > 0, "%d attempts", t.MaxAttempts)
 	add(t.NoFallback, "no fallback")
+	add(t.NoFences, "no fences")
 	return strings.Join(said, "; ")
 }
 
@@ -187,8 +192,8 @@ func booked[T any](p *program, cmd *cobra.Command, ask func(context.Context, ser
 			return failed(err)
 		}
 		answer, err := ask(cmd.Context(), b, args)
-		if err = errors.Join(err, end()); err != nil {
-			return failed(refused(err))
+		if err = errors.Join(refused(err), end()); err != nil {
+			return failed(err)
 		}
 		if !asJSON {
 			tell(p.stdout, answer)
@@ -226,7 +231,7 @@ func refused(err error) error {
 	case errors.As(err, &no) && no.Code == session.CodeValidation:
 		return usage(no)
 	case errors.Is(err, session.ErrNotFound):
-		return usage(errors.New("there is no such key"))
+		return usage(err)
 	}
 	return err
 }

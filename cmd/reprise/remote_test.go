@@ -165,16 +165,20 @@ func TestCancelVerb(t *testing.T) {
 
 // Every verb that asks a server says so where there is none, and what it does not find.
 func TestNoServer(t *testing.T) {
-	verbs := [][]string{{"sessions"}, {"waiting"}, {"fences"}, {"cool-offs"}, {"audit", "ses_x"}, {"show", "ses_x"}, {"send", "ses_x", "Hello"}, {"regenerate", "ses_x"}, {"resume", "ses_x"},
+	verbs := [][]string{{"sessions"}, {"waiting"}, {"audit", "ses_x"}, {"show", "ses_x"}, {"send", "ses_x", "Hello"}, {"regenerate", "ses_x"}, {"resume", "ses_x"},
 		{"cancel", "ses_x"}, {"retry", "now", "ses_x"}, {"retry", "cancel", "ses_x"}, {"retry", "snooze", "ses_x", "--for", "1m"},
 		{"retry", "schedule", "ses_x"}, {"watch", "ses_x"}}
 	h := newHome(t)
 	for _, args := range verbs {
 		h.run(args...).says(t, exitFailed, "reprise: no server uses the data folder .*: start one with reprise serve\n")
 	}
+	for _, args := range [][]string{{"fences"}, {"cool-offs"}, {"keys"}} { // they need none
+		h.run(args...).says(t, exitDone, "")
+	}
+	h.run("fences", "--lift", "fen_x").says(t, exitUsage, "reprise: fen_x: .*\n")
 	stop := h.serve()
 	defer func() { stop().want(t, exitDone) }()
-	for _, args := range verbs[4:] {
+	for _, args := range verbs[2:] {
 		h.run(args...).says(t, exitUsage, "reprise: ses_x: .*\n")
 	}
 }

@@ -7,7 +7,7 @@
 // that a cap holds for any number of calls at a time on any number of nodes; a call that ends is on
 // disk within a tenth of a second, off the path of its answer, and a read through this package sees
 // it at once; records are bounded in age and number, and sums outlive them. A call is one write, or
-// two where something was set aside.
+// two where something was set aside; one that goes on is listed from memory, by its process alone.
 //
 // What was set aside for a call whose process has died stays set aside. A power loss may cost the
 // records of the last tenth of a second.
@@ -32,9 +32,9 @@ type Options struct {
 	Store session.Store
 	// About says what a provider's model costs.
 	About func(provider, model string) llm.ModelFacts
-	// Day is the operator's cap on a day's cost, by the settings that were changed while a server
-	// worked; nil: there is none.
-	Day func(set map[string]string) llm.Money
+	// Live is how calls are repeated and what a day may cost, by the settings that were changed while
+	// a server worked; nil: nothing is.
+	Live func(set map[string]string) session.Live
 	// Chains says whether there is a chain of a name; nil: any may be.
 	Chains func(name string) bool
 	// Keep and KeepCalls bound the age and the number of the calls that are kept; 0: no bound.
@@ -52,6 +52,7 @@ type Accounts struct {
 	log     *slog.Logger
 	known   atomic.Pointer[directory]
 	reading sync.Mutex
+	going   going
 
 	queue   chan entry
 	flush   chan chan struct{}

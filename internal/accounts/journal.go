@@ -145,20 +145,35 @@ func (a *Accounts) prune() {
 	}
 }
 
-// Calls lists calls, the newest first, without their attempts.
+// Calls lists calls, the newest first, without their attempts: what is stored, and what goes on in this
+// process.
 func (a *Accounts) Calls(ctx context.Context, q session.GatewayQuery) (list []session.GatewayCall, err error) {
+	now := a.going.all() // before the flush: what ends in between is in both
+	if c, ok := now[q.Before]; ok {
+		q.Began = c.BeganAt
+	}
 	if err := a.Flush(ctx); err != nil {
 		return nil, err
 	}
 	err = a.store.View(ctx, func(tx session.ReadTx) error {
+		if q.Before != "" && q.Began == 0 {
+			c, err := tx.GatewayCall(q.Before)
+			if err != nil {
+				return err
+			}
+			q.Began = c.BeganAt
+		}
 		list, err = tx.GatewayCalls(q)
 		return err
 	})
-	return list, err
+	return merge(list, now, q), err
 }
 
 // Call reads a call with its attempts.
 func (a *Accounts) Call(ctx context.Context, id string) (c session.GatewayCall, err error) {
+	if c, ok := a.going.all()[id]; ok && c.Outcome == session.GatewayOpen {
+		return c, nil
+	}
 	if err := a.Flush(ctx); err != nil {
 		return c, err
 	}

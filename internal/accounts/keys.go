@@ -13,6 +13,7 @@ import (
 
 	"github.com/reprise-run/reprise/llm"
 	"github.com/reprise-run/reprise/llm/replay"
+	"github.com/reprise-run/reprise/recovery"
 	"github.com/reprise-run/reprise/session"
 )
 
@@ -27,7 +28,7 @@ const fresh = 2 * time.Second
 type directory struct {
 	at   time.Time
 	keys map[string]session.ClientKey // those that hold, by hash
-	day  llm.Money                    // the operator's cap; 0: none
+	live session.Live
 }
 
 // hash is what is kept of a key. It is random and long, so that a plain hash protects it.
@@ -42,6 +43,9 @@ func (a *Accounts) Admit(ctx context.Context, secret string) (session.ClientKey,
 	k, ok := a.directory(ctx).keys[hash(secret)]
 	return k, ok
 }
+
+// Policy is how calls are repeated now.
+func (a *Accounts) Policy() recovery.Policy { return a.directory(context.Background()).live.Policy }
 
 // directory reads the keys anew where what was read is old. Where they cannot be read, what was
 // read before counts.
@@ -75,8 +79,8 @@ func (a *Accounts) read(ctx context.Context) error {
 			}
 		}
 		set, err := session.Overrides(tx)
-		if a.o.Day != nil {
-			d.day = a.o.Day(set)
+		if a.o.Live != nil {
+			d.live = a.o.Live(set)
 		}
 		return err
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/reprise-run/reprise/failure"
@@ -18,11 +19,12 @@ import (
 var _ gateway.Journal = (*Accounts)(nil)
 
 // record is a call that goes on: the ledger of its attempts, in memory, and what is told of them.
-// But for marks, which its ledger takes from anywhere, it is used by one goroutine.
+// But for marks, which its ledger takes from anywhere, it is written by one goroutine; others see it.
 type record struct {
 	*replay.Memory
 	a          *Accounts
 	key        session.ClientKey
+	mu         sync.Mutex // held to change call, and to read it from beside
 	call       session.GatewayCall
 	generation int64
 	choice     recovery.Choice
@@ -35,6 +37,7 @@ type record struct {
 func (a *Accounts) Open(_ context.Context, c *gateway.Call) gateway.Record {
 	r := &record{Memory: replay.NewMemory(), a: a, key: c.Key, call: callOf(c)}
 	r.generation = r.Claim(c.ID)
+	a.going.add(r)
 	return r
 }
 
@@ -96,6 +99,8 @@ func (r *record) Chosen(c recovery.Choice) { r.choice = c }
 
 // Decided implements recovery.Trace.
 func (r *record) Decided(_ context.Context, _ string, f *failure.Failure, d recovery.Decision) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	last := r.last()
 	last.Failure, last.Decision = brief(f), &d
 	return nil
@@ -129,6 +134,8 @@ func (r *record) Open(ctx context.Context, o replay.Opening) (string, error) {
 	}
 	a.ID = session.AttemptID(id)
 	a.Evidence = replay.Evidence{Scope: o.Scope, Attempt: id, State: replay.StateOpen, Remote: o.Remote}
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.call.Attempts = append(r.call.Attempts, a)
 	return id, nil
 }
@@ -136,7 +143,7 @@ func (r *record) Open(ctx context.Context, o replay.Opening) (string, error) {
 // reserve sets aside what an attempt may cost beyond what is set aside for the call. With it the
 // call is stored, so that it can be told of should this process not see its end.
 func (r *record) reserve(ctx context.Context, a session.Attempt) error {
-	day := r.a.directory(ctx).day
+	day := r.a.directory(ctx).live.Spend.Day
 	if r.key.SpendDay == 0 && r.key.SpendTotal == 0 && day == 0 {
 		return nil
 	}
@@ -166,6 +173,8 @@ func (r *record) reserve(ctx context.Context, a session.Attempt) error {
 		return failure.NewLocal(transport.RuleUnavailable, "The gateway's database does not answer, so that nothing can be set aside for what this may cost. Nothing was sent: try again in a moment.")
 	}
 	if err == nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
 		r.reserved += more
 	}
 	return err
@@ -181,6 +190,8 @@ func (r *record) Seal(ctx context.Context, scope llm.Scope, attempt string, s re
 		return err
 	}
 	cost := session.CostOf(r.facts, r.needs, s)
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	a := r.last()
 	a.Evidence, a.EndedAt, a.OK, a.Answered, a.Cost = e, session.At(time.Now()), s.OK, s.Model, &cost
 	if s.Usage != nil {
@@ -191,6 +202,14 @@ func (r *record) Seal(ctx context.Context, scope llm.Scope, attempt string, s re
 
 // Close implements gateway.Record.
 func (r *record) Close(_ context.Context, res transport.Result) {
+	r.close(res)
+	r.a.put(entry{r.call, useOf(&r.call, r.reserved)})
+	r.a.going.remove(r) // behind put: there is no time at which it is nowhere
+}
+
+func (r *record) close(res transport.Result) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	c := &r.call
 	c.EndedAt, c.Status, c.Requests = session.At(time.Now()), res.Status, len(c.Attempts)
 	c.Outcome = outcome(&res, c.Requests)
@@ -217,7 +236,6 @@ func (r *record) Close(_ context.Context, res transport.Result) {
 			c.Cost.Kind = a.Cost.Kind
 		}
 	}
-	r.a.put(entry{*c, useOf(c, r.reserved)})
 }
 
 // worse reports whether a cost is known less well than another.

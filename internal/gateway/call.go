@@ -91,7 +91,8 @@ func (h *Handler) open(w http.ResponseWriter, r *http.Request, c *Call) (*transp
 	if err != nil {
 		return nil, err
 	}
-	if h.o.Fences != nil {
+	fenced := h.o.Fences != nil && !c.Key.NoFences
+	if fenced {
 		if err := h.fenced(r.Context(), c); err != nil {
 			return nil, err
 		}
@@ -112,7 +113,7 @@ func (h *Handler) open(w http.ResponseWriter, r *http.Request, c *Call) (*transp
 	if h.o.Hold != nil {
 		x.Hold = h.o.Hold(c.Asked)
 	}
-	if h.o.Fences != nil {
+	if fenced {
 		x.Interrupted = func(ctx context.Context, s *recovery.Stopped) error { return h.o.Fences.Raise(ctx, c, s) }
 	}
 	if err := allow(x, &c.Key); err != nil {

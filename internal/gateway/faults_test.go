@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -195,7 +196,7 @@ func cell(t *testing.T, dialect, model, hold string, after bool) (came string) {
 			complain(fmt.Sprintf("%d requests, accounted are %d and %v", requests.Total, j.result.Attempts, j.attempts))
 		}
 		came += fmt.Sprintf(", %d requests", requests.Total)
-		if asked := resp.Header.Get(transport.HeaderModel); asked != "" {
+		if asked := cmp.Or(resp.Header.Get(transport.HeaderModel), resp.Trailer.Get(transport.HeaderModel)); asked != "" {
 			came += ", " + asked[strings.IndexByte(asked, '/')+1:]
 		}
 		if took := time.Since(began).Round(time.Second); took > time.Second {

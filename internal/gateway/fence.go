@@ -17,9 +17,15 @@ const HeaderInsist = "X-Reprise-Insist"
 
 // SessionHeaders are the fields in which clients say which conversation a request is of; the first
 // one that is there counts. Each stays the same when its client repeats a request: Claude Code,
-// Qwen Code, Codex (its newer and its older form), opencode, Cline, and what others have in common.
+// Qwen Code, Codex (its newer and its older form), opencode, Cline, and what others have in common. Who
+// says none of it may name the request: the same one under another name is meant.
 var SessionHeaders = []string{"X-Claude-Code-Session-Id", "X-Qwen-Code-Session-Id", "Session-Id", "Session_id", "Conversation_id",
-	"X-Session-Affinity", "X-Opencode-Session", "X-Task-Id", "X-Session-Id"}
+	"X-Session-Affinity", "X-Opencode-Session", "X-Task-Id", "X-Session-Id", "Idempotency-Key"}
+
+// unnamed is how long a fence stands at most whose client names neither conversation nor request: long
+// enough for whatever repeats by itself, which comes back within a minute, and is stopped by the
+// first refusal. Then whoever sends the same is somebody else, or means it.
+const unnamed = 2 * time.Minute
 
 // longest is how much of a client's name for its conversation counts, in bytes.
 const longest = 256
@@ -37,7 +43,8 @@ type StoredFences struct {
 
 var _ Fences = (*StoredFences)(nil)
 
-// NewFences opens the fences of a store, each of which stands for the window. sole says that no
+// NewFences opens the fences of a store, each of which stands for the window, or for two minutes where
+// its client names no conversation. sole says that no
 // other process raises any: then clients without one cost no look at the store.
 func NewFences(ctx context.Context, b *session.Barriers, window time.Duration, sole bool) (*StoredFences, error) {
 	f := &StoredFences{barriers: b, window: window, sole: sole, until: map[string]time.Time{}}
@@ -89,7 +96,11 @@ func (f *StoredFences) Raise(ctx context.Context, c *Call, s *recovery.Stopped) 
 	}
 	now := time.Now()
 	fence.ID, fence.Model, fence.CallID, fence.Reason = session.NewID[session.FenceID]("fen_", now), c.Model, c.ID, s.Failure.Class.String()
-	fence.CreatedAt, fence.ExpiresAt = session.At(now), session.At(now.Add(f.window))
+	window := f.window
+	if fence.Session == "" {
+		window = min(window, unnamed)
+	}
+	fence.CreatedAt, fence.ExpiresAt = session.At(now), session.At(now.Add(window))
 	if err := f.barriers.RaiseFence(ctx, fence); err != nil {
 		return err
 	}

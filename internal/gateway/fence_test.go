@@ -136,7 +136,7 @@ func TestInsist(t *testing.T) {
 	fencing(t, gateway.Options{}, func(w *world, b *session.Barriers) {
 		breaks := func(header ...string) string {
 			t.Helper()
-			resp, body, _ := w.post("chat", "cut-after-text-fast", true, header...)
+			resp, body, _ := w.post("chat", "cut-after-text-fast", true, append(header, "X-Session-Id", "s")...)
 			if resp.StatusCode != 200 || !strings.Contains(body, ends["chat"]) {
 				t.Fatalf("%q: %d %s", header, resp.StatusCode, body)
 			}
@@ -144,7 +144,7 @@ func TestInsist(t *testing.T) {
 		}
 		refused := func(header ...string) {
 			t.Helper()
-			if resp, body, _ := w.post("chat", "cut-after-text-fast", true, header...); resp.StatusCode != 400 || !strings.Contains(body, "replay_refused") {
+			if resp, body, _ := w.post("chat", "cut-after-text-fast", true, append(header, "X-Session-Id", "s")...); resp.StatusCode != 400 || !strings.Contains(body, "replay_refused") {
 				t.Fatalf("%q: %d %s", header, resp.StatusCode, body)
 			}
 		}
@@ -169,6 +169,39 @@ func TestInsist(t *testing.T) {
 		refused()
 		<-time.After(time.Second)
 		breaks()
+	})
+}
+
+// Who names neither conversation nor request is kept back for as long as programs repeat by
+// themselves; another name is another request; and a key may be without fences.
+func TestFenceOfNoConversation(t *testing.T) {
+	var key session.ClientKey
+	admit := func(*http.Request) (session.ClientKey, error) { return key, nil }
+	fencing(t, gateway.Options{Admit: admit}, func(w *world, b *session.Barriers) {
+		ask := func(want int, header ...string) {
+			t.Helper()
+			if resp, body, _ := w.post("messages", "cut-after-text-fast", true, header...); resp.StatusCode != want {
+				t.Errorf("%q: %d %s", header, resp.StatusCode, body)
+			}
+		}
+		key.Label = "cron"
+		ask(200)
+		ask(400)
+		for _, name := range []string{"one", "two"} {
+			ask(200, "Idempotency-Key", name)
+			ask(400, "Idempotency-Key", name)
+		}
+		<-time.After(2*time.Minute - time.Second)
+		ask(400)
+		<-time.After(time.Second)
+		ask(400, "Idempotency-Key", "one")
+		ask(200)
+		key = session.ClientKey{Label: "bench", ClientTerms: session.ClientTerms{NoFences: true}}
+		ask(200)
+		ask(200)
+		if list, err := b.Fences(w.t.Context()); err != nil || len(list) != 3 {
+			t.Errorf("%v %+v", err, list)
+		}
 	})
 }
 

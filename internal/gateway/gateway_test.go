@@ -316,9 +316,14 @@ func TestKeepAlive(t *testing.T) {
 			if dialect == "gemini" && strings.Contains(body, "\n:") {
 				t.Error("a comment in gemini's stream")
 			}
-			_, body, err = w.post(dialect, "slow-text", true)
-			if err != nil || !strings.Contains(body, terminal[dialect]) {
-				t.Errorf("%s: %v\n%s", dialect, err, body)
+			if resp.Header.Get(transport.HeaderModel) != "" || resp.Header.Get(transport.HeaderID) == "" ||
+				dialect != "gemini" && resp.Trailer.Get(transport.HeaderAttempts) != "3" {
+				t.Errorf("%s: header %v, trailer %v", dialect, resp.Header, resp.Trailer)
+			}
+			resp, body, err = w.post(dialect, "silent then slow-text", true)
+			if err != nil || !strings.Contains(body, terminal[dialect]) || resp.Header.Get(transport.HeaderModel) != "" ||
+				resp.Trailer.Get(transport.HeaderModel) != dialect+"/slow-text" || resp.Trailer.Get(transport.HeaderAttempts) != "2" || resp.Trailer.Get(transport.HeaderKey) != "env:KEY" {
+				t.Errorf("%s: %v %v %v\n%s", dialect, err, resp.Header, resp.Trailer, body)
 			}
 		}
 		if len(f.raised) != 0 {

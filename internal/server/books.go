@@ -4,20 +4,27 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/reprise-run/reprise/internal/accounts"
 	"github.com/reprise-run/reprise/internal/client"
 	"github.com/reprise-run/reprise/internal/httpapi"
+	"github.com/reprise-run/reprise/recovery"
 	"github.com/reprise-run/reprise/session"
 )
 
-// Books are the gateway's client keys and calls of a data folder, as a client has them.
+// Books are the gateway's client keys and calls of a data folder, and what it keeps back, as a client
+// has them.
 type Books interface {
 	ClientKeys(ctx context.Context) (httpapi.ClientKeyList, error)
 	CreateClientKey(ctx context.Context, n httpapi.NewClientKey) (httpapi.CreatedClientKey, error)
 	ChangeClientKey(ctx context.Context, id session.ClientKeyID, p session.ClientTermsPatch) (session.ClientKey, error)
 	RevokeClientKey(ctx context.Context, id session.ClientKeyID) (session.ClientKey, error)
 	GatewayCall(ctx context.Context, id string) (session.GatewayCall, error)
+	Fences(ctx context.Context) (httpapi.FenceList, error)
+	LiftFence(ctx context.Context, id session.FenceID) error
+	CoolOffs(ctx context.Context) (httpapi.CoolOffList, error)
+	LiftCoolOff(ctx context.Context, c recovery.Candidate) error
 }
 
 // OpenBooks reaches the books: as a client of the server that has the data folder, or else in the
@@ -45,13 +52,34 @@ func OpenBooks(ctx context.Context, cfg Config) (b Books, close func() error, er
 	if err != nil {
 		return nil, nil, errors.Join(err, store.Close())
 	}
-	return books{a}, func() error { return errors.Join(a.Close(), store.Close()) }, nil
+	return books{a, session.NewBarriers(store)}, func() error { return errors.Join(a.Close(), store.Close()) }, nil
 }
 
 var _ Books = (*client.Client)(nil)
 
 // books are those of this process; who acts is the operator.
-type books struct{ a *accounts.Accounts }
+type books struct {
+	a        *accounts.Accounts
+	barriers *session.Barriers
+}
+
+func (b books) Fences(ctx context.Context) (httpapi.FenceList, error) {
+	list, err := b.barriers.Fences(ctx)
+	return httpapi.FenceList{Fences: list, Now: session.At(time.Now())}, err
+}
+
+func (b books) LiftFence(ctx context.Context, id session.FenceID) error {
+	return b.barriers.LiftFence(ctx, httpapi.Operator, id)
+}
+
+func (b books) CoolOffs(ctx context.Context) (httpapi.CoolOffList, error) {
+	list, err := b.barriers.CoolOffs(ctx)
+	return httpapi.CoolOffList{CoolOffs: list, Now: session.At(time.Now())}, err
+}
+
+func (b books) LiftCoolOff(ctx context.Context, c recovery.Candidate) error {
+	return b.barriers.LiftCoolOff(ctx, httpapi.Operator, c)
+}
 
 func (b books) ClientKeys(ctx context.Context) (httpapi.ClientKeyList, error) {
 	list, err := b.a.Keys(ctx)

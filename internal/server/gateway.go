@@ -14,7 +14,6 @@ import (
 	"github.com/reprise-run/reprise/internal/accounts"
 	"github.com/reprise-run/reprise/internal/gateway"
 	"github.com/reprise-run/reprise/internal/httpapi"
-	"github.com/reprise-run/reprise/llm"
 	"github.com/reprise-run/reprise/llm/replay"
 	"github.com/reprise-run/reprise/recovery"
 	"github.com/reprise-run/reprise/session"
@@ -112,13 +111,12 @@ func (s *Server) newGateway(ctx context.Context, cfg Config, o Options, b *sessi
 	hosts := httpapi.NewHosts(cfg.hosts())
 	cross := http.NewCrossOriginProtection()
 	holds := cfg.Recovery.holds()
-	policy := cfg.Recovery.policy()
 	return gateway.New(gateway.Options{
 		Models:   s.models,
 		CoolOffs: b.Credentials(),
 		Fences:   fences,
 		Log:      o.Log,
-		Policy:   func() recovery.Policy { return policy },
+		Policy:   s.accounts.Policy,
 		Hold: func(model string) replay.Hold {
 			if hold, ok := holds[model]; ok {
 				return hold
@@ -158,7 +156,7 @@ func (s *Server) client(r *http.Request) (session.ClientKey, error) {
 func (s *Server) openAccounts(ctx context.Context, cfg Config, o Options, store session.Store) (err error) {
 	s.accounts, err = accounts.Open(ctx, accounts.Options{
 		Store: store, Log: o.Log, About: cfg.about, Sole: cfg.sole(), Chains: cfg.hasChain,
-		Day:  func(set map[string]string) llm.Money { return cfg.live(set).Spend.Day },
+		Live: cfg.live,
 		Keep: time.Duration(cfg.Gateway.KeepCalls), KeepCalls: cfg.Gateway.MaxCalls,
 	})
 	if err != nil {
@@ -197,6 +195,9 @@ func ServeGateway(ctx context.Context, cfg Config, o Options, ready func(base st
 	}
 	return s.run(ctx, httpapi.Bounded(s.gateway, o.Log), listener, func() error {
 		base := "http://" + reachable(listener.Addr())
+		if err := s.lock.announce(state{Gateway: base, Version: o.Version}); err != nil {
+			return err
+		}
 		s.log.Info("gateway listening", "url", base, "data", cfg.Data, "version", o.Version)
 		ready(base)
 		return nil

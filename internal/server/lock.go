@@ -18,7 +18,8 @@ const (
 // state says who has the data folder, for other processes of the same user.
 type state struct {
 	PID     int    `json:"pid"`
-	URL     string `json:"url,omitempty"` // empty: it serves nobody else
+	URL     string `json:"url,omitempty"`     // empty: it serves nobody else
+	Gateway string `json:"gateway,omitempty"` // where it serves a gateway alone
 	Version string `json:"version,omitempty"`
 }
 
@@ -28,6 +29,8 @@ type Held struct {
 	// URL is where it serves; empty where it does not (yet). PID is 0 where it is not known.
 	URL string
 	PID int
+	// Gateway is where it serves a gateway alone, which has no API.
+	Gateway string
 }
 
 func (h *Held) Error() string {
@@ -35,7 +38,11 @@ func (h *Held) Error() string {
 	if h.PID != 0 {
 		who = fmt.Sprintf("process %d", h.PID)
 	}
-	if h.URL == "" {
+	switch {
+	case h.Gateway != "":
+		return fmt.Sprintf("the data folder %s is in use by reprise gateway at %s (%s), which has no sessions, page or API: stop it and start reprise serve, which is a gateway too, "+
+			"or use another --data. Beside it work reprise keys, fences, cool-offs and explain gw_…", h.Dir, h.Gateway, who)
+	case h.URL == "":
 		return fmt.Sprintf("the data folder %s is in use by %s, which serves no other: wait for its end, or use another --data", h.Dir, who)
 	}
 	return fmt.Sprintf("the data folder %s is in use by the server at %s (%s): stop it, or use another --data", h.Dir, h.URL, who)
@@ -62,7 +69,7 @@ func acquire(dir string) (*lock, error) {
 		file.Close()
 		held := &Held{Dir: dir}
 		if s, err := readState(dir); err == nil {
-			held.URL, held.PID = s.URL, s.PID
+			held.URL, held.PID, held.Gateway = s.URL, s.PID, s.Gateway
 		}
 		return nil, held
 	}
@@ -71,15 +78,16 @@ func acquire(dir string) (*lock, error) {
 		return nil, fmt.Errorf("lock the data folder: %w", err)
 	}
 	l := &lock{dir: dir, file: file}
-	if err := l.announce("", ""); err != nil {
+	if err := l.announce(state{}); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
 	return l, nil
 }
 
 // announce tells other processes where this one serves.
-func (l *lock) announce(url, version string) error {
-	b, err := json.Marshal(state{PID: os.Getpid(), URL: url, Version: version})
+func (l *lock) announce(s state) error {
+	s.PID = os.Getpid()
+	b, err := json.Marshal(s)
 	if err == nil {
 		path := filepath.Join(l.dir, stateFile)
 		if err = os.WriteFile(path+".new", append(b, '\n'), 0o600); err == nil {

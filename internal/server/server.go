@@ -271,7 +271,7 @@ func Serve(ctx context.Context, cfg Config, o Options, ready func(link string)) 
 	httpd.Handler = s.telemetry.Incoming(with(s.gateway, httpd.Handler))
 	base := "http://" + reachable(listener.Addr())
 	return s.run(ctx, httpd, listener, func() error {
-		if err := s.lock.announce(base, o.Version); err != nil {
+		if err := s.lock.announce(state{URL: base, Version: o.Version}); err != nil {
 			return err
 		}
 		s.log.Info("listening", "url", base, "data", cfg.Data, "version", o.Version)

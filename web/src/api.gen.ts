@@ -91,6 +91,7 @@ export interface ClientKey {
   max_attempts?: number;
   models?: string[];
   no_fallback?: boolean;
+  no_fences?: boolean;
   rate?: number;
   revoked_at?: number;
   revoked_by?: string;
@@ -109,6 +110,7 @@ export interface ClientTermsPatch {
   max_attempts?: number;
   models?: string[];
   no_fallback?: boolean;
+  no_fences?: boolean;
   rate?: number;
   spend_day?: number;
   spend_total?: number;
@@ -401,6 +403,7 @@ export interface NewClientKey {
   max_attempts?: number;
   models?: string[];
   no_fallback?: boolean;
+  no_fences?: boolean;
   rate?: number;
   spend_day?: number;
   spend_total?: number;
