@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/reprise-run/reprise/failure"
+	"github.com/reprise-run/reprise/internal/pipe"
 	"github.com/reprise-run/reprise/llm/replay"
 	"github.com/reprise-run/reprise/provider/rehearsal"
 	"github.com/reprise-run/reprise/recovery"
@@ -28,37 +29,10 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// pipes is a listener whose connections are pipes, so that a test's time is its own.
-type pipes struct {
-	conns chan net.Conn
-	done  chan struct{}
-}
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.conns:
-		return c, nil
-	case <-p.done:
-		return nil, net.ErrClosed
-	}
-}
-func (p *pipes) Close() error   { close(p.done); return nil }
-func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "unix"} }
-
-func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	ours, theirs := net.Pipe()
-	select {
-	case p.conns <- theirs:
-		return ours, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
 // serve serves h inside the test's bubble and returns what dials it.
 func serve(t *testing.T, h http.Handler) func(context.Context, string, string) (net.Conn, error) {
 	t.Helper()
-	l := &pipes{make(chan net.Conn), make(chan struct{})}
+	l := pipe.Listen()
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error, 1)
 	go func() { served <- rehearsal.Serve(ctx, l, h) }()
@@ -68,7 +42,7 @@ func serve(t *testing.T, h http.Handler) func(context.Context, string, string) (
 			t.Errorf("Serve: %v", err)
 		}
 	})
-	return l.dial
+	return l.Dial
 }
 
 // dialects are where a model call of each goes, and what it says.

@@ -53,6 +53,7 @@ var table = map[string]string{
 
 	"web":                "",
 	"internal/arch":      "",
+	"internal/pipe":      "",
 	"internal/accounts":  "failure internal/gateway llm llm/replay recovery session transport",
 	"internal/gateway":   "failure llm/replay recovery session transport wire",
 	"internal/httpapi":   "failure llm llm/replay recovery session wire/sse",
@@ -60,7 +61,7 @@ var table = map[string]string{
 	"internal/telemetry": "agent internal/hooks llm llm/replay recovery session",
 	"internal/hooks":     "session",
 	"internal/pgtest":    "",
-	"internal/server": "agent agent/mcptool agent/workspace catalogue eventlog failure internal/accounts internal/client internal/gateway internal/hooks internal/httpapi internal/telemetry llm llm/replay provider provider/rehearsal " +
+	"internal/server": "agent agent/mcptool agent/workspace catalogue eventlog failure internal/accounts internal/client internal/gateway internal/hooks internal/httpapi internal/pipe internal/telemetry llm llm/replay provider provider/rehearsal " +
 		"recovery session store/postgres store/sqlite web wire wire/chat wire/gemini wire/messages wire/responses",
 	"bench":       "",
 	"e2e/agents":  "provider/rehearsal",

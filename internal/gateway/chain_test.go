@@ -84,7 +84,8 @@ func TestModelsThatAreTooSmall(t *testing.T) {
 // nobody, and after that by one request at a time until it has answered.
 func TestFlappingPrimary(t *testing.T) {
 	const up, round, rounds, clients = 45 * time.Second, 105 * time.Second, 2, 3
-	for _, dialect := range names {
+	for i, dialect := range names {
+		hold := []string{"first_content", "whole"}[i%2]
 		resting(t, func(w *world, _ *session.Barriers) {
 			began := time.Now()
 			var refused, served, instead, probing, together atomic.Int64
@@ -112,7 +113,7 @@ func TestFlappingPrimary(t *testing.T) {
 				done.Go(func() {
 					for time.Since(began) < rounds*round {
 						asked.Add(1)
-						resp, body, err := w.post(dialect, "ok-fast then answer", true)
+						resp, body, err := w.post(dialect, "ok-fast then answer", true, gateway.HeaderHold, hold)
 						if err != nil || resp.StatusCode != 200 || !strings.Contains(body, terminal[dialect]) {
 							t.Errorf("%s after %v: %d %v %s", dialect, time.Since(began), resp.StatusCode, err, body)
 						}

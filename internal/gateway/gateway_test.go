@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/reprise-run/reprise/internal/gateway"
+	"github.com/reprise-run/reprise/internal/pipe"
 	"github.com/reprise-run/reprise/llm"
 	"github.com/reprise-run/reprise/llm/replay"
 	"github.com/reprise-run/reprise/provider"
@@ -24,35 +25,6 @@ import (
 	"github.com/reprise-run/reprise/session"
 	"github.com/reprise-run/reprise/transport"
 )
-
-// pipes is a listener whose connections are pipes, so that a test's time is its own.
-type pipes struct {
-	conns chan net.Conn
-	done  chan struct{}
-}
-
-func newPipes() *pipes { return &pipes{make(chan net.Conn), make(chan struct{})} }
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.conns:
-		return c, nil
-	case <-p.done:
-		return nil, net.ErrClosed
-	}
-}
-func (p *pipes) Close() error   { close(p.done); return nil }
-func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "unix"} }
-
-func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	ours, theirs := net.Pipe()
-	select {
-	case p.conns <- theirs:
-		return ours, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
 
 // world is a gateway between a client and a rehearsal, in a bubble of its own time.
 type world struct {
@@ -112,7 +84,7 @@ func runWith(t *testing.T, prepare func(t *testing.T) gateway.Options, f func(w 
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(context.Background())
-		far, served := newPipes(), make(chan error, 2)
+		far, served := pipe.Listen(), make(chan error, 2)
 		go func() { served <- rehearsal.Serve(ctx, far, http.HandlerFunc(w.far)) }()
 		m := models{}
 		for _, dialect := range names {
@@ -120,7 +92,7 @@ func runWith(t *testing.T, prepare func(t *testing.T) gateway.Options, f func(w 
 			if dialect == "chat" || dialect == "responses" {
 				base += "/v1"
 			}
-			if m[dialect], err = provider.New(provider.Config{Name: dialect, Codec: transport.Servers[dialect], BaseURL: base, Dial: far.dial,
+			if m[dialect], err = provider.New(provider.Config{Name: dialect, Codec: transport.Servers[dialect], BaseURL: base, Dial: far.Dial,
 				Timeouts: provider.DefaultTimeouts}); err != nil {
 				t.Fatal(err)
 			}
@@ -140,11 +112,11 @@ func runWith(t *testing.T, prepare func(t *testing.T) gateway.Options, f func(w 
 			}
 		}
 		w.gateway = gateway.New(o)
-		near := newPipes()
-		w.dial = near.dial
+		near := pipe.Listen()
+		w.dial = near.Dial
 		w.server = &http.Server{Handler: w.gateway, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0)}
 		go func() { served <- w.server.Serve(near) }()
-		way := &http.Transport{DialContext: near.dial}
+		way := &http.Transport{DialContext: near.Dial}
 		w.client = &http.Client{Transport: way}
 		f(w)
 		w.gateway.Stop()

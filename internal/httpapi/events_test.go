@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -15,32 +14,10 @@ import (
 
 	"github.com/reprise-run/reprise/internal/client"
 	"github.com/reprise-run/reprise/internal/httpapi"
+	"github.com/reprise-run/reprise/internal/pipe"
 	"github.com/reprise-run/reprise/llm"
 	"github.com/reprise-run/reprise/session"
 )
-
-// pipes is a listener without a network, for servers in a bubble of synctest.
-type pipes struct {
-	conns chan net.Conn
-	done  chan struct{}
-}
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.conns:
-		return c, nil
-	case <-p.done:
-		return nil, net.ErrClosed
-	}
-}
-func (p *pipes) Close() error   { close(p.done); return nil }
-func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipes"} }
-
-func (p *pipes) dial(context.Context, string, string) (net.Conn, error) {
-	near, far := net.Pipe()
-	p.conns <- far
-	return near, nil
-}
 
 // stage is a server and a client in a bubble.
 type stage struct {
@@ -49,7 +26,7 @@ type stage struct {
 	server  *http.Server
 	client  *client.Client
 	log     *safeBuffer
-	listen  *pipes
+	listen  *pipe.Listener
 }
 
 // watcher is what a fake's Watch does.
@@ -60,7 +37,7 @@ type watcher = func(context.Context, session.Watch, func([]*session.Frame) error
 func inBubble(t *testing.T, o httpapi.Options, f func(t *testing.T, s *stage)) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		s := &stage{fake: &fake{run: aRun}, log: new(safeBuffer), listen: &pipes{make(chan net.Conn), make(chan struct{})}}
+		s := &stage{fake: &fake{run: aRun}, log: new(safeBuffer), listen: pipe.Listen()}
 		auth, err := httpapi.OpenAuth(httpapi.AuthOptions{Dir: dir})
 		if err != nil {
 			t.Fatal(err)
@@ -75,7 +52,7 @@ func inBubble(t *testing.T, o httpapi.Options, f func(t *testing.T, s *stage)) {
 		s.server = server
 		served := make(chan error, 1)
 		go func() { served <- server.Serve(s.listen) }()
-		transport := &http.Transport{DialContext: s.listen.dial}
+		transport := &http.Transport{DialContext: s.listen.Dial}
 		s.client = &client.Client{Base: "http://localhost", Token: token, HTTP: &http.Client{Transport: transport}}
 		defer func() {
 			transport.CloseIdleConnections()
@@ -287,7 +264,7 @@ func TestStreamClientStalled(t *testing.T) {
 			}
 		}
 		begin := time.Now()
-		stalled, err := s.listen.dial(t.Context(), "", "")
+		stalled, err := s.listen.Dial(t.Context(), "", "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -446,7 +423,7 @@ func TestAnswerTime(t *testing.T) {
 		for range 1000 {
 			s.fake.messages = append(s.fake.messages, aMessage)
 		}
-		conn, err := s.listen.dial(t.Context(), "", "")
+		conn, err := s.listen.Dial(t.Context(), "", "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -471,7 +448,7 @@ func TestAnswerTime(t *testing.T) {
 // A client that does not send its body is let go after thirty seconds.
 func TestBodyTime(t *testing.T) {
 	inBubble(t, httpapi.Options{}, func(t *testing.T, s *stage) {
-		conn, err := s.listen.dial(t.Context(), "", "")
+		conn, err := s.listen.Dial(t.Context(), "", "")
 		if err != nil {
 			t.Fatal(err)
 		}

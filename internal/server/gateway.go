@@ -208,28 +208,9 @@ func ServeGateway(ctx context.Context, cfg Config, o Options, ready func(base st
 func openGateway(ctx context.Context, cfg Config, o *Options) (s *Server, err error) {
 	o.defaults()
 	s = &Server{log: o.Log}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, s.Close())
-		}
-	}()
-	if s.lock, err = acquire(cfg.Data); err != nil {
-		return s, err
-	}
-	s.started("lock", s.lock.Close)
-	if s.models, err = OpenModels(cfg); err != nil {
-		return s, err
-	}
-	s.started("models", s.models.Close)
-	store, err := cfg.openStore(ctx)
+	defer s.undo(&err)
+	store, err := s.open(ctx, cfg, *o)
 	if err != nil {
-		return s, err
-	}
-	s.started("store", store.Close)
-	if err := s.openAccounts(ctx, cfg, *o, store); err != nil {
-		return s, err
-	}
-	if s.auth, err = cfg.openAuth(); err != nil {
 		return s, err
 	}
 	s.gateway, err = s.newGateway(ctx, cfg, *o, session.NewBarriers(store))

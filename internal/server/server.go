@@ -14,7 +14,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"maps"
 	"net"
@@ -32,6 +31,7 @@ import (
 	"github.com/reprise-run/reprise/internal/gateway"
 	"github.com/reprise-run/reprise/internal/hooks"
 	"github.com/reprise-run/reprise/internal/httpapi"
+	"github.com/reprise-run/reprise/internal/pipe"
 	"github.com/reprise-run/reprise/internal/telemetry"
 	"github.com/reprise-run/reprise/session"
 	"github.com/reprise-run/reprise/web"
@@ -108,21 +108,11 @@ type part struct {
 func Open(ctx context.Context, cfg Config, o Options) (s *Server, err error) {
 	o.defaults()
 	s = &Server{log: o.Log, policy: policy{cfg.Tools.Approve}}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, s.Close())
-		}
-	}()
-	if s.lock, err = acquire(cfg.Data); err != nil {
+	defer s.undo(&err)
+	store, err := s.open(ctx, cfg, o)
+	if err != nil {
 		return s, err
 	}
-	s.started("lock", s.lock.Close)
-
-	if s.models, err = OpenModels(cfg); err != nil {
-		return s, err
-	}
-	s.started("models", s.models.Close)
-	s.models.warnUnbounded(o.Log)
 
 	s.telemetry, err = telemetry.Open(ctx, telemetry.Options{
 		Version: o.Version, Log: o.Log, Traces: cfg.Telemetry.Traces, Env: cfg.env, Dialects: s.models.dialectsByName(),
@@ -138,15 +128,6 @@ func Open(ctx context.Context, cfg Config, o Options) (s *Server, err error) {
 	s.telemetry.Hooks(slices.Collect(maps.Keys(cfg.Hooks)))
 	told := hooks.Open(cfg.hooks(), hooks.Options{Log: o.Log, Base: cfg.env.base(), Count: s.telemetry.Told})
 	s.started("hooks", func() error { told.Close(hookGrace); return nil })
-
-	store, err := cfg.openStore(ctx)
-	if err != nil {
-		return s, err
-	}
-	s.started("store", store.Close)
-	if err := s.openAccounts(ctx, cfg, o, store); err != nil {
-		return s, err
-	}
 
 	events, err := cfg.openEvents(ctx, o.Log)
 	if err != nil {
@@ -207,9 +188,6 @@ func Open(ctx context.Context, cfg Config, o Options) (s *Server, err error) {
 		return s, err
 	}
 
-	if s.auth, err = cfg.openAuth(); err != nil {
-		return s, err
-	}
 	if s.gateway, err = s.newGateway(ctx, cfg, o, barriers); err != nil {
 		return s, err
 	}
@@ -226,6 +204,35 @@ func Open(ctx context.Context, cfg Config, o Options) (s *Server, err error) {
 		},
 	})
 	return s, nil
+}
+
+// open opens what sessions and a gateway alone both need.
+func (s *Server) open(ctx context.Context, cfg Config, o Options) (store session.Store, err error) {
+	if s.lock, err = acquire(cfg.Data); err != nil {
+		return nil, err
+	}
+	s.started("lock", s.lock.Close)
+	if s.models, err = OpenModels(cfg); err != nil {
+		return nil, err
+	}
+	s.started("models", s.models.Close)
+	s.models.warnUnbounded(o.Log)
+	if store, err = cfg.openStore(ctx); err != nil {
+		return nil, err
+	}
+	s.started("store", store.Close)
+	if err = s.openAccounts(ctx, cfg, o, store); err != nil {
+		return nil, err
+	}
+	s.auth, err = cfg.openAuth()
+	return store, err
+}
+
+// undo closes what was opened where the rest could not be.
+func (s *Server) undo(err *error) {
+	if *err != nil {
+		*err = errors.Join(*err, s.Close())
+	}
 }
 
 func (c *Config) openAuth() (*httpapi.Auth, error) {
@@ -353,14 +360,14 @@ func reachable(a net.Addr) string {
 
 // pipe serves the API inside this process alone and returns how to reach it.
 func (s *Server) pipe() *http.Client {
-	l := &pipeListener{conns: make(chan net.Conn), done: make(chan struct{})}
+	l := pipe.Listen()
 	httpd := s.api.Server()
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
 		_ = httpd.Serve(l) // it ends with the listener, by Close
 	}()
-	transport := &http.Transport{DialContext: l.dial}
+	transport := &http.Transport{DialContext: l.Dial}
 	s.started("pipe", func() error {
 		err := httpd.Close()
 		transport.CloseIdleConnections()
@@ -369,41 +376,6 @@ func (s *Server) pipe() *http.Client {
 	})
 	return &http.Client{Transport: transport}
 }
-
-// pipeListener hands one end of a pipe to the server for every dial.
-type pipeListener struct {
-	conns chan net.Conn
-	done  chan struct{}
-}
-
-func (l *pipeListener) dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	ours, theirs := net.Pipe()
-	select {
-	case l.conns <- theirs:
-		return ours, nil
-	case <-l.done:
-		return nil, net.ErrClosed
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
-}
-
-func (l *pipeListener) Accept() (net.Conn, error) {
-	select {
-	case c := <-l.conns:
-		return c, nil
-	case <-l.done:
-		return nil, io.EOF
-	}
-}
-
-// Close is called by the one http.Server that has the listener, which closes it once.
-func (l *pipeListener) Close() error {
-	close(l.done)
-	return nil
-}
-
-func (l *pipeListener) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "pipe"} }
 
 // ensureDir makes the data folder, for its owner alone.
 func ensureDir(dir string) error {

@@ -6,7 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -15,26 +14,11 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/reprise-run/reprise/internal/pipe"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
-
-// pipes is a listener whose connections are pipes, so that a test's time is its own.
-type pipes struct {
-	conns chan net.Conn
-	done  chan struct{}
-}
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.conns:
-		return c, nil
-	case <-p.done:
-		return nil, net.ErrClosed
-	}
-}
-func (p *pipes) Close() error   { close(p.done); return nil }
-func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "unix"} }
 
 // rehearse serves the scripts inside the test's bubble and returns a client of them.
 func rehearse(t *testing.T, scripts ...Script) (*Server, *http.Client) {
@@ -43,19 +27,11 @@ func rehearse(t *testing.T, scripts ...Script) (*Server, *http.Client) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &pipes{make(chan net.Conn), make(chan struct{})}
+	l := pipe.Listen()
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error, 1)
 	go func() { served <- Serve(ctx, l, s) }()
-	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		ours, theirs := net.Pipe()
-		select {
-		case l.conns <- theirs:
-			return ours, nil
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}}
+	transport := &http.Transport{DialContext: l.Dial}
 	t.Cleanup(func() {
 		transport.CloseIdleConnections()
 		cancel()
