@@ -94,6 +94,7 @@ type Manager struct {
 	models Models
 	cfg    Config
 	owner  string
+	began  time.Time // when it knew what there is
 	hub    *hub
 
 	accept  context.Context // new requests; done first
@@ -167,6 +168,7 @@ func New(ctx context.Context, store Store, log Log, models Models, cfg Config) (
 		m.Close()
 		return nil, fmt.Errorf("take over runs: %w", err)
 	}
+	m.began = time.Now()
 	m.loop(m.relayLoop)
 	m.loop(m.dispatchLoop)
 	m.loop(m.announceLoop)

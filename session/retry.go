@@ -147,7 +147,7 @@ func (m *Manager) scenes() (waiting []Schedule, scenes []scene, err error) {
 			return err
 		}
 		for _, s := range waiting {
-			c := scene{now: time.Now(), live: live}
+			c := scene{now: time.Now(), began: m.began, live: live}
 			c.watched = m.hub.watched(s.SessionID, c.now)
 			if c.network, err = m.networkFor(tx, s, c.now); err != nil {
 				return err

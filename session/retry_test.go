@@ -334,3 +334,34 @@ func TestHeldUntilWatched(t *testing.T) {
 	}
 	w.sent(1)
 }
+
+// K-124, f25: a restart cuts off whoever watches. The retry that becomes due before they are back
+// neither starts without them nor makes them wait for another ten seconds of warning.
+func TestViewerReturnsAfterRestart(t *testing.T) {
+	w := tier2(t, 300*time.Millisecond, overloaded, say("at last")).start()
+	o := w.watch("")
+	w.post("hi")
+	armed := o.schedule(session.ScheduleArmed)
+	o.stop()
+	w.m.Close()
+	<-time.After(time.Until(armed.NextAt.Std()))
+	w.start()
+	list, err := w.m.Waiting(t.Context())
+	if err != nil || len(list) != 1 {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	w.sent(1)
+	back := w.watch("")
+	defer back.stop()
+	back.until(func(e session.Event) bool {
+		sch := e.Schedule
+		if e.Snapshot != nil {
+			sch = e.Snapshot.Session.Schedule
+		}
+		if sch != nil && (sch.State != session.ScheduleArmed || sch.NextAt != armed.NextAt) {
+			t.Errorf("it is %s until %v", sch.State, sch.NextAt)
+		}
+		return e.Run != nil && e.Run.State == session.Succeeded
+	})
+	w.sent(2)
+}

@@ -56,6 +56,7 @@ const (
 	farAway   = 90 * time.Second // a time that is shown as a clock, not as a countdown
 	warning   = 10 * time.Second // between the end of a hold, or of a far time, and the start
 	lookAgain = 10 * time.Second // between two looks at a network that is gone
+	returning = 10 * time.Second // in which those who watched before a restart are back
 )
 
 // Schedule is the second tier's entry of a session: what happened, what will happen and when.
@@ -138,6 +139,7 @@ func (s Schedule) at(next, now time.Time) Schedule {
 // scene is what decides, besides a schedule itself, what time makes of it.
 type scene struct {
 	now     time.Time
+	began   time.Time // when this process began to look
 	watched bool
 	live    Live
 	network network
@@ -154,6 +156,15 @@ func (c scene) holds() string {
 		return HoldOffline
 	}
 	return ""
+}
+
+// back is until when whoever saw a wait come to its end may be on their way back, because a restart has cut
+// them off; zero: they are not.
+func (c scene) back(due time.Time) time.Time {
+	if back := c.began.Add(returning); c.now.Before(back) && due.After(c.began.Add(-returning)) {
+		return back
+	}
+	return time.Time{}
 }
 
 // pass moves a waiting schedule along as time passes, viewers come and go, and the network
@@ -188,8 +199,10 @@ func (s Schedule) pass(c scene) (next Schedule, start bool, again time.Time) {
 		if c.now.Before(due) {
 			return s, false, due
 		}
-		why := c.holds()
+		why, back := c.holds(), c.back(due)
 		switch {
+		case why == HoldNobody && !back.IsZero():
+			return s, false, back
 		case why == HoldOffline:
 			return s.hold(why, c.now), false, c.now.Add(lookAgain)
 		case why != "":

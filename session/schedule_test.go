@@ -207,3 +207,38 @@ func TestArmSpent(t *testing.T) {
 		}
 	}
 }
+
+// K-124, f25: a restart cuts off whoever watches. A retry that became due about then is not held while
+// they may be on their way back, and starts as soon as they are; one that has been due for long is.
+func TestPassAfterRestart(t *testing.T) {
+	armed := arm(failedRun(1, 0, true), recovery.DefaultPolicy(), 5, Spend{}, noon)
+	due := armed.NextAt.Std()
+	for name, c := range map[string]struct {
+		began, now time.Duration // since it was due
+		watched    bool
+		want       ScheduleState
+		start      bool
+		again      time.Duration // since it was due; 0: none
+	}{
+		"due before the restart":         {began: time.Second, now: time.Second, want: ScheduleArmed, again: 11 * time.Second},
+		"due after it":                   {began: -time.Second, now: 0, want: ScheduleArmed, again: 9 * time.Second},
+		"they are back":                  {began: time.Second, now: 4 * time.Second, watched: true, want: ScheduleArmed, start: true},
+		"they are not back":              {began: time.Second, now: 11 * time.Second, want: ScheduleHeld},
+		"due long before the restart":    {began: 10 * time.Second, now: 10 * time.Second, want: ScheduleHeld},
+		"due long after it":              {began: -10 * time.Second, now: 0, want: ScheduleHeld},
+		"before its time, nobody is yet": {began: -5 * time.Second, now: -time.Second, want: ScheduleArmed, again: -1},
+	} {
+		next, start, again := armed.pass(scene{now: due.Add(c.now), began: due.Add(c.began), watched: c.watched,
+			live: Live{Policy: recovery.DefaultPolicy()}, network: networkThere})
+		at := time.Duration(0)
+		switch {
+		case again.Equal(due):
+			at = -1
+		case !again.IsZero():
+			at = again.Sub(due)
+		}
+		if next.State != c.want || start != c.start || at != c.again || next.Token != armed.Token {
+			t.Errorf("%s: %s, start %v, again %v", name, next.State, start, at)
+		}
+	}
+}
