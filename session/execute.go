@@ -34,7 +34,7 @@ type execution struct {
 	last    string               // who wrote the conversation's last reply, as provider/model
 	// report tells the call that has begun this run how far it is; nil: none has.
 	report func(agent.Progress)
-	// unjudged: a shutdown came before it was known what earlier claims have shown.
+	// unjudged: a shutdown came before it was known, or stored, what was shown.
 	unjudged bool
 }
 
@@ -43,7 +43,8 @@ type callKey struct {
 	id   string
 }
 
-// do carries the run out and stores how it ended. Its error is what could not be stored.
+// do carries the run out and stores how it ended: it does not give that up while this node works and
+// has the run. Its error is what could not be stored.
 func (x *execution) do(ctx context.Context) error {
 	var err error
 	if x.run.Claims > 1 {
@@ -51,7 +52,7 @@ func (x *execution) do(ctx context.Context) error {
 		// stop, because what it has shown is kept all the same.
 		x.writer = claimLater(x.m.work, x.m.log, x.run)
 		if err = x.writer.claimed(); err == nil {
-			err = x.judge(x.m.work)
+			err = x.insist(x.m.work, "judge what an earlier claim has left", func() error { return x.judge(x.m.work) })
 		}
 		if x.m.work.Err() != nil {
 			x.unjudged = !errors.As(err, new(*recovery.Stopped))
@@ -65,19 +66,21 @@ func (x *execution) do(ctx context.Context) error {
 	if cerr := x.writer.claimed(); errors.Is(cerr, ErrFenced) {
 		return fmt.Errorf("%w: %w", errLostRun, cerr)
 	}
-	for {
-		ferr := x.finish(ctx, err)
-		if !errors.Is(ferr, ErrLost) {
-			return ferr
+	return x.insist(x.m.work, "store the end of the run", func() error {
+		for {
+			ferr := x.finish(ctx, err)
+			if !errors.Is(ferr, ErrLost) {
+				return ferr
+			}
+			var cur Run
+			if verr := x.m.store.View(context.WithoutCancel(ctx), func(tx ReadTx) (err error) { cur, err = tx.Run(x.run.ID); return err }); verr != nil {
+				return verr
+			}
+			if cur.Generation != x.run.Generation || cur.State != Running {
+				return fmt.Errorf("%w: generation %d", errLostRun, cur.Generation)
+			}
 		}
-		var cur Run
-		if verr := x.m.store.View(context.WithoutCancel(ctx), func(tx ReadTx) (err error) { cur, err = tx.Run(x.run.ID); return err }); verr != nil {
-			return verr
-		}
-		if cur.Generation != x.run.Generation || cur.State != Running {
-			return fmt.Errorf("%w: generation %d", errLostRun, cur.Generation)
-		}
-	}
+	})
 }
 
 // work answers what is not answered yet.

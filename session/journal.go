@@ -6,7 +6,9 @@ import (
 	"slices"
 
 	"github.com/reprise-run/reprise/agent"
+	"github.com/reprise-run/reprise/failure"
 	"github.com/reprise-run/reprise/llm"
+	"github.com/reprise-run/reprise/llm/replay"
 	"github.com/reprise-run/reprise/recovery"
 )
 
@@ -29,23 +31,46 @@ func (x *execution) commit(ctx context.Context, f func(tx Tx, run *Run) error) e
 }
 
 // Output implements agent.Journal. A step that asks for no tools is committed with it. It is
-// stored although the run was cancelled meanwhile: it has been shown.
+// stored although the run was cancelled meanwhile: it has been shown. Where the store fails until
+// then, what was shown is the end of the run; at a shutdown the next process goes on with it.
 func (x *execution) Output(ctx context.Context, step int, r recovery.Reply) error {
 	parts := r.Parts()
-	return x.commit(ctx, func(tx Tx, run *Run) error {
-		msg := x.message(RoleReply, step, parts)
-		msg.Usage = r.Output.Usage
-		if r.Output.Model != "" {
-			msg.Model = r.Output.Model
-		}
-		return insert(tx, run, msg, !asks(parts))
+	msg := x.message(RoleReply, step, parts)
+	msg.Usage = r.Output.Usage
+	if r.Output.Model != "" {
+		msg.Model = r.Output.Model
+	}
+	err := x.keep(ctx, msg, func(tx Tx, run *Run) error { return insert(tx, run, msg, !asks(parts)) })
+	if err == nil || errors.Is(err, replay.ErrStale) {
+		return err
+	}
+	x.unjudged = x.m.work.Err() != nil
+	return &recovery.Stopped{Failure: failure.NewLocal("commit", err.Error()), Attempt: r.Attempt, Output: r.Output}
+}
+
+// Results implements agent.Journal. The step has come to its end, so the claims that were needed
+// for it do not count against those that follow.
+func (x *execution) Results(ctx context.Context, step int, results []llm.Part) error {
+	msg := x.message(RoleTool, step, results)
+	return x.keep(ctx, msg, func(tx Tx, run *Run) error {
+		run.Claims = 1
+		return insert(tx, run, msg, true)
 	})
 }
 
-// Results implements agent.Journal.
-func (x *execution) Results(ctx context.Context, step int, results []llm.Part) error {
-	return x.commit(ctx, func(tx Tx, run *Run) error {
-		return insert(tx, run, x.message(RoleTool, step, results), true)
+// keep commits a row, once, and insists on it.
+func (x *execution) keep(ctx context.Context, msg *Message, f func(tx Tx, run *Run) error) error {
+	again := false
+	return x.insist(ctx, "store a row of the run", func() error {
+		return x.commit(ctx, func(tx Tx, run *Run) error {
+			if again { // the last try may have been stored, and its answer lost
+				if _, err := tx.Message(msg.ID); !errors.Is(err, ErrNotFound) {
+					return err
+				}
+			}
+			again = true
+			return f(tx, run)
+		})
 	})
 }
 

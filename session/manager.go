@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/reprise-run/reprise/agent"
@@ -112,7 +113,9 @@ type Manager struct {
 	clock   chan struct{} // a schedule, who watches, or the network has changed
 	look    chan struct{} // somebody wants to know of the network
 	lookout lookout
-	notices noticeLine
+	// unstored counts the runs whose rows or end the store does not take.
+	unstored atomic.Int64
+	notices  noticeLine
 
 	mu       sync.Mutex
 	active   map[RunID]context.CancelCauseFunc

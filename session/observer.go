@@ -128,11 +128,13 @@ type Standing struct {
 	CoolingOff      int // models and keys that are not asked for a while
 	Viewers         int // streams and leases that watch a session
 	Streams         int // open event streams, also of the list alone
+	Unstored        int // runs of this node whose rows or end the store does not take
 }
 
-// Standing counts what there is now.
+// Standing counts what there is now. With an error it says what this node knows without the store.
 func (m *Manager) Standing(ctx context.Context) (s Standing, err error) {
 	s.Viewers, s.Streams = m.hub.audience(time.Now())
+	s.Unstored = int(m.unstored.Load())
 	err = m.store.View(ctx, func(tx ReadTx) error {
 		if s.Running, s.Queued, err = tx.CountRuns(); err != nil {
 			return err

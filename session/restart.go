@@ -94,6 +94,7 @@ func (x *execution) judge(ctx context.Context) error {
 		}
 	}
 	var evidence replay.RunEvidence
+	var judged Run
 	err = x.commit(ctx, func(tx Tx, run *Run) error {
 		if err := markUnknown(tx, run.ID); err != nil {
 			return err
@@ -123,12 +124,13 @@ func (x *execution) judge(ctx context.Context) error {
 		if ok, _ := evidence.Allows(replay.Restart); ok {
 			run.Origin = Origin{Verb: replay.Restart, Run: evidence}
 		}
-		x.run.Steps, x.run.Requests, x.run.Origin = run.Steps, run.Requests, run.Origin
+		judged = *run
 		return nil
 	})
 	if err != nil {
 		return err
 	}
+	x.run.Steps, x.run.Requests, x.run.Origin = judged.Steps, judged.Requests, judged.Origin
 	if ok, _ := evidence.Allows(replay.Restart); ok {
 		return nil
 	}

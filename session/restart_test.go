@@ -126,6 +126,9 @@ func (t telltale) PutRun(r session.Run, expect session.RunState, generation int6
 	if r.CancelRequested {
 		t.note("ask to cancel")
 	}
+	if r.State.Terminal() {
+		t.note("end run")
+	}
 	return t.Tx.PutRun(r, expect, generation)
 }
 func (t telltale) OpenAttempt(a session.Attempt) (int, error) {
@@ -139,6 +142,10 @@ func (t telltale) MarkAttempt(id session.AttemptID, s llm.Scope, r replay.Reason
 func (t telltale) SealAttempt(id session.AttemptID, s llm.Scope, seal replay.Seal, now session.Time) error {
 	t.note("seal")
 	return t.Tx.SealAttempt(id, s, seal, now)
+}
+func (t telltale) AmendAttempt(id session.AttemptID, seal replay.Seal) error {
+	t.note("amend")
+	return t.Tx.AmendAttempt(id, seal)
 }
 func (t telltale) PutDecision(id session.AttemptID, f *failure.Failure, d recovery.Decision) error {
 	t.note("decide")

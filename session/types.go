@@ -265,8 +265,8 @@ type Run struct {
 	Since   Time  `json:"since,omitempty"`
 	Token   int64 `json:"token,omitempty"`
 
-	// Generation grows each time the run is claimed, aborted or handed over. Claims counts
-	// the claims.
+	// Generation grows each time the run is claimed, aborted or handed over. Claims counts the
+	// claims, and begins anew with each step that comes to its end and is not the last.
 	Generation int64  `json:"generation"`
 	Claims     int    `json:"claims"`
 	Owner      string `json:"owner,omitempty"` // the node that runs it

@@ -53,7 +53,7 @@ var mutants = []mutant{
 	{"requests of earlier claims are not counted", "bound", Bound, []edit{{"session/execute.go",
 		"x.run.Requests,", "0,"}}},
 	{"the output is judged before the fence", "second node", Fence, []edit{
-		{"session/execute.go", "		if err = x.writer.claimed(); err == nil {\n			err = x.judge", "		if err == nil {\n			err = x.judge"},
+		{"session/execute.go", "		if err = x.writer.claimed(); err == nil {\n			err = x.insist", "		if err == nil {\n			err = x.insist"},
 		{"session/restart.go", "		why := failure.Interrupted\n", "		if err := x.writer.claimed(); err != nil {\n			return err\n		}\n		why := failure.Interrupted\n"},
 		{"session/ledger.go", "	go func() {\n		defer close(w.done)\n		w.Writer, w.err = log.Claim(ctx, r.SessionID, r.ID, r.Generation)\n	}()",
 			"	time.AfterFunc(time.Second, func() {\n		defer close(w.done)\n		w.Writer, w.err = log.Claim(ctx, r.SessionID, r.ID, r.Generation)\n	})"}}},

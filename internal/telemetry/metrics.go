@@ -188,27 +188,31 @@ var (
 	coolingOff = prometheus.NewDesc("reprise_cooling_off", "Models and keys that are not asked for a while.", nil, nil)
 	viewers    = prometheus.NewDesc("reprise_viewers", "Streams and leases that watch a session.", nil, nil)
 	streams    = prometheus.NewDesc("reprise_event_streams", "Open event streams.", nil, nil)
+	unstored   = prometheus.NewDesc("reprise_runs_unstored", "Runs whose rows or end the store does not take; it is tried again.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (g *gauges) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{activeRuns, schedules, coolingOff, viewers, streams} {
+	for _, d := range []*prometheus.Desc{activeRuns, schedules, coolingOff, viewers, streams, unstored} {
 		to <- d
 	}
 }
 
-// Collect implements prometheus.Collector. Where the store does not answer, the gauges are
-// missing from the scrape, and the rest is there.
+// Collect implements prometheus.Collector. Where the store does not answer, the gauges that count
+// in it are missing from the scrape, and the rest is there.
 func (g *gauges) Collect(to chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
 	s, err := g.count(ctx)
+	gauge := func(d *prometheus.Desc, n int, labels ...string) {
+		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(n), labels...)
+	}
+	gauge(viewers, s.Viewers)
+	gauge(streams, s.Streams)
+	gauge(unstored, s.Unstored)
 	if err != nil {
 		g.log.Warn("count for the metrics", "error", err)
 		return
-	}
-	gauge := func(d *prometheus.Desc, n int, labels ...string) {
-		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(n), labels...)
 	}
 	gauge(activeRuns, s.Running, string(session.Running))
 	gauge(activeRuns, s.Queued, string(session.Queued))
@@ -216,8 +220,6 @@ func (g *gauges) Collect(to chan<- prometheus.Metric) {
 		gauge(schedules, s.Schedules[state], string(state))
 	}
 	gauge(coolingOff, s.CoolingOff)
-	gauge(viewers, s.Viewers)
-	gauge(streams, s.Streams)
 }
 
 // Told counts an event for a hook.

@@ -558,20 +558,20 @@ type writer func([]byte) (int, error)
 
 func (w writer) Write(p []byte) (int, error) { return w(p) }
 
-// The gauges say what there is, and a store that does not answer costs the gauges alone.
+// The gauges say what there is, and a store that does not answer costs those alone that count in it.
 func TestGauges(t *testing.T) {
 	w := watching(t)
 	var err error
 	w.Watch(func(context.Context) (session.Standing, error) {
-		return session.Standing{Running: 2, Queued: 1, CoolingOff: 6, Viewers: 3, Streams: 4, Schedules: map[session.ScheduleState]int{session.ScheduleHeld: 5}}, err
+		return session.Standing{Running: 2, Queued: 1, CoolingOff: 6, Viewers: 3, Streams: 4, Unstored: 7, Schedules: map[session.ScheduleState]int{session.ScheduleHeld: 5}}, err
 	})
 	w.counts(map[string]string{
 		`reprise_runs_active{state="running"}`: "2", `reprise_runs_active{state="queued"}`: "1",
 		`reprise_schedules{state="held"}`: "5", `reprise_schedules{state="armed"}`: "0",
-		`reprise_cooling_off`: "6", `reprise_viewers`: "3", `reprise_event_streams`: "4",
+		`reprise_cooling_off`: "6", `reprise_viewers`: "3", `reprise_event_streams`: "4", `reprise_runs_unstored`: "7",
 	})
 	err = context.DeadlineExceeded
-	w.counts(map[string]string{`reprise_viewers`: "", `reprise_runs_total{state="failed",trigger="message"}`: "0"})
+	w.counts(map[string]string{`reprise_cooling_off`: "", `reprise_viewers`: "3", `reprise_runs_total{state="failed",trigger="message"}`: "0"})
 	w.Close()
 	if !strings.Contains(w.log.String(), "count for the metrics") {
 		t.Error("nothing is said")
