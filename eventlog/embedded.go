@@ -79,8 +79,12 @@ func open(ctx context.Context, o Options) (*embedded, error) {
 	// had left to the operating system.
 	renew := func(lastSeq uint64) bool { return !clean || lastSeq != stoppedAt }
 	j := newJournal(nc, namesOf("reprise", ""), o)
-	j.alone = true // the server lets nobody else in
-	if err := j.openStream(ctx, o, renew); err != nil {
+	j.alone, j.lifecycle = true, o.Lifecycle // the server lets nobody else in
+	err = j.openStream(ctx, o, renew)
+	if err == nil {
+		err = j.trim(ctx)
+	}
+	if err != nil {
 		nc.Close()
 		stopServer(srv)
 		return nil, fmt.Errorf("open the event stream: %w", err)

@@ -300,3 +300,37 @@ func TestCloseLeavesNothing(t *testing.T) {
 		runtime.Gosched()
 	}
 }
+
+// A log does not grow with the lifecycle events of its past: what a follower has to read when it
+// begins is bounded, over restarts too. The output of runs stays.
+func TestLifecycleIsBounded(t *testing.T) {
+	o := Options{Dir: t.TempDir(), Lifecycle: 10}
+	for life := range 3 {
+		log, err := Open(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		logtest.Append(t, logtest.Claim(t, log, session.RunID(fmt.Sprintf("run_%d", life)), 1), "out")
+		for i := range 25 {
+			if err := log.Publish(t.Context(), "ses_a", fmt.Sprint(life, i), []byte("life")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var events, outputs int
+		ctx, caughtUp := context.WithCancel(t.Context())
+		if err := log.Follow(ctx, func(r session.Record) error {
+			if r.Run == "" {
+				events++
+			} else {
+				outputs++
+			}
+			return nil
+		}, caughtUp); ctx.Err() == nil {
+			t.Fatal(err)
+		}
+		if events < 10 || events >= 20 || outputs != life+1 {
+			t.Errorf("life %d: %d lifecycle events and %d outputs", life, events, outputs)
+		}
+		closeLog(t, log)
+	}
+}

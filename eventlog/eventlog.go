@@ -10,7 +10,9 @@
 //
 // Loss: an acknowledged record has been handed to the operating system of the server, or of most of the stream's
 // replicas, so it outlives the process, however that ends. The embedded server syncs the disk every second, so a power loss may
-// cost the last second. Records older than the age limit, or the oldest above the size limit, are dropped.
+// cost the last second. Records older than the age limit, or the oldest above the size limit, are dropped; and
+// of the embedded server's lifecycle events all but the newest, so that a follower that begins reads no more of them than it can have
+// a use for.
 //
 // Incarnation: with a new stream the incarnation is another one, and so it is after a stop of the embedded server that was not clean:
 // sequence numbers of the old one mean nothing any more. The stream of a cluster keeps its own whatever happens to the processes
@@ -66,6 +68,9 @@ type Options struct {
 	// MaxAge bounds a record's age. It must exceed the longest pause within a run, since a
 	// writer whose last record is gone cannot go on. Default 7 days.
 	MaxAge time.Duration
+	// Lifecycle is how many lifecycle events the embedded server keeps; up to twice as many are there
+	// at times. Default 16384.
+	Lifecycle int
 	// AckTimeout is how long an append waits before it is repeated; it doubles each time, up to
 	// 30 s. Default 2 s.
 	AckTimeout time.Duration
@@ -79,6 +84,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.MaxAge <= 0 {
 		o.MaxAge = 7 * 24 * time.Hour
+	}
+	if o.Lifecycle <= 0 {
+		o.Lifecycle = 16 << 10
 	}
 	if o.AckTimeout <= 0 {
 		o.AckTimeout = 2 * time.Second
@@ -118,7 +126,9 @@ type journal struct {
 	claims     atomic.Uint64 // tells its claims apart
 	alone      bool          // nobody else appends to the stream, and one server has it
 	// renew opens the stream that has taken the place of a shared one, or has lost what a follower had seen.
-	renew func(ctx context.Context, seen uint64) error
+	renew     func(ctx context.Context, seen uint64) error
+	lifecycle int          // how many of these events are kept; 0: all
+	published atomic.Int64 // of them, by this journal
 
 	mu          sync.Mutex // guards the following
 	incarnation string
@@ -188,10 +198,22 @@ func (j *journal) Publish(ctx context.Context, s session.ID, id string, data []b
 			return fmt.Errorf("publish a lifecycle event: %w", err)
 		}
 		if !more {
-			return nil
+			break
 		}
 		parts = append(parts, seq)
 	}
+	if j.lifecycle > 0 && j.published.Add(1)%int64(j.lifecycle) == 0 {
+		return j.trim(ctx)
+	}
+	return nil
+}
+
+// trim drops all but the newest lifecycle events.
+func (j *journal) trim(ctx context.Context) error {
+	if err := j.stream.Purge(ctx, jetstream.WithPurgeSubject(j.names.life+"*"), jetstream.WithPurgeKeep(uint64(j.lifecycle))); err != nil {
+		return fmt.Errorf("drop old lifecycle events: %w", cause(ctx, err))
+	}
+	return nil
 }
 
 // Purge implements session.Log.

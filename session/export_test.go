@@ -9,3 +9,6 @@ func (m *Manager) RegenerateAs(ctx context.Context, q Act, id ID, mid MessageID,
 		return regenerate(tx, s, st, Run{Trigger: TriggerRetry, Actor: q.Actor, Origin: origin, MessageID: mid}, RegenerateRequest{})
 	})
 }
+
+// Unended counts the runs of which the hub has output and no end.
+func (m *Manager) Unended() int { return len(m.hub.unended()) }

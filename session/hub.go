@@ -388,6 +388,25 @@ func (h *hub) observers(session ID) iter.Seq[*subscriber] {
 	}
 }
 
+// unended lists the runs of which there is output and no end, with their sessions.
+func (h *hub) unended() map[RunID]ID {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	runs := make(map[RunID]ID, len(h.live))
+	for id, l := range h.live {
+		runs[id] = l.session
+	}
+	return runs
+}
+
+// end notes that a run has ended whose end is not in the log any more.
+func (h *hub) end(r endedRun) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.live, r.run)
+	h.ended = append(h.ended, r)
+}
+
 // endedBefore takes out the runs that ended before a time.
 func (h *hub) endedBefore(t Time) (old []endedRun) {
 	h.mu.Lock()

@@ -171,6 +171,10 @@ func New(ctx context.Context, store Store, log Log, models Models, cfg Config) (
 		m.Close()
 		return nil, fmt.Errorf("take over runs: %w", err)
 	}
+	if err := m.endOutputs(ctx); err != nil {
+		m.Close()
+		return nil, fmt.Errorf("look for output of runs that have ended: %w", err)
+	}
 	m.began = time.Now()
 	m.loop(m.relayLoop)
 	m.loop(m.dispatchLoop)

@@ -104,6 +104,27 @@ func (m *Manager) emptyOutbox(ctx context.Context) error {
 	return nil
 }
 
+// endOutputs tells the hub of runs whose output is in the log longer than their end: the log keeps
+// lifecycle events for its followers, not for ever.
+func (m *Manager) endOutputs(ctx context.Context) error {
+	runs := m.hub.unended()
+	if len(runs) == 0 {
+		return nil
+	}
+	return m.store.View(ctx, func(tx ReadTx) error {
+		for id, session := range runs {
+			r, err := tx.Run(id)
+			if err != nil && !errors.Is(err, ErrNotFound) {
+				return err
+			}
+			if err != nil || r.State.Terminal() {
+				m.hub.end(endedRun{session, id, r.EndedAt})
+			}
+		}
+		return nil
+	})
+}
+
 // purge takes the output of runs that ended a while ago out of the log.
 func (m *Manager) purge(now time.Time) error {
 	for _, r := range m.hub.endedBefore(At(now.Add(-keepOutput))) {

@@ -479,3 +479,30 @@ func TestUnknownOutcome(t *testing.T) {
 		})
 	}
 }
+
+// The end of a run may be gone from the log before its output is, which is then over all the same.
+func TestOutputOutlivesItsEnd(t *testing.T) {
+	w := newWorld(t, say("hello"), say("world")).start()
+	w.ask("hi")
+	if run := w.ask("again"); run.State != session.Succeeded {
+		t.Fatalf("%+v", run)
+	}
+	w.m.Close()
+	w.startOn(w.store, endless{w.log})
+	t.Cleanup(func() { w.m.Close() })
+	if n := w.m.Unended(); n != 0 {
+		t.Errorf("the output of %d runs is taken for that of runs that go on", n)
+	}
+}
+
+// endless is a log that has lost its lifecycle events.
+type endless struct{ session.Log }
+
+func (l endless) Follow(ctx context.Context, f func(session.Record) error, caughtUp func()) error {
+	return l.Log.Follow(ctx, func(r session.Record) error {
+		if r.Run == "" {
+			return nil
+		}
+		return f(r)
+	}, caughtUp)
+}
