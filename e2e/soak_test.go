@@ -86,6 +86,8 @@ func TestSoak(t *testing.T) {
 	up := newUpstream(t, scripts...)
 	s := serve(t, up.config("good", fmt.Sprintf("recovery: {tier1: {attempts: 2, base: 10ms}, tier2: {base: 50ms, cap: 200ms}}\nlimits: {concurrent_runs: %d}", soakSessions)))
 
+	times := newCourses()
+	defer times.log(t)
 	over, stop := context.WithTimeout(t.Context(), *soak)
 	defer stop()
 	var (
@@ -101,8 +103,10 @@ func TestSoak(t *testing.T) {
 			for n := 0; over.Err() == nil && !t.Failed(); n++ {
 				k := kinds[random.IntN(len(kinds))]
 				t.Run(fmt.Sprintf("%d-%d-%s", w, n, k.name), func(t *testing.T) {
-					c := &soaked{fault: k, prompt: fmt.Sprintf("%s %d %d", k.name, w, n)}
+					c := &soaked{fault: k, prompt: fmt.Sprintf("%s %d %d", k.name, w, n), times: times}
+					began := time.Now()
 					end := c.converse(&server{Client: &reach, t: t}, random)
+					times.add("a conversation", began)
 					mu.Lock()
 					defer mu.Unlock()
 					all = append(all, c)
@@ -117,7 +121,9 @@ func TestSoak(t *testing.T) {
 		// The moment is not waited for, it is what is tested.
 		select {
 		case <-time.After(time.Second + time.Duration(random.Int64N(int64(2*time.Second)))):
+			began := time.Now()
 			s.restartThere()
+			times.add("a restart", began)
 			killed++
 		case <-over.Done():
 		}
@@ -156,6 +162,7 @@ func TestSoak(t *testing.T) {
 type soaked struct {
 	fault
 	prompt   string
+	times    *courses
 	o        *observer
 	attempts map[string]int // recorded, by model
 	stored   string         // its messages
@@ -192,7 +199,9 @@ func (c *soaked) converse(s *server, random *rand.Rand) (end string) {
 		made, err = s.CreateSession(ctx, session.NewSession{Model: dialect + "/" + c.name})
 		return err
 	})
+	began := time.Now()
 	c.o = watch(s, made.ID)
+	c.times.add("the first event of a stream", began)
 	defer c.o.stop()
 	var r session.Receipt
 	through(t, "post", func(ctx context.Context) (err error) {
