@@ -83,6 +83,7 @@ var load = sync.OnceValue(func() map[name]entry {
 			MaxOutput int64  `json:"max_output"`
 			Tools     *bool  `json:"tools"`
 			Images    *bool  `json:"images"`
+			Prefill   *bool  `json:"prefill"`
 			Price     *price `json:"price"`
 		} `json:"models"`
 	}
@@ -92,7 +93,7 @@ var load = sync.OnceValue(func() map[name]entry {
 	all := make(map[name]entry, len(file.Models))
 	for _, m := range file.Models {
 		all[name{m.Vendor, m.Model}] = entry{facts: llm.ModelFacts{Context: m.Context, MaxOutput: m.MaxOutput,
-			Tools: m.Tools, Images: m.Images, Price: m.Price.money()}}
+			Tools: m.Tools, Images: m.Images, Prefill: m.Prefill, Price: m.Price.money()}}
 	}
 	for _, m := range file.Models {
 		undated := name{m.Vendor, dated.ReplaceAllString(m.Model, "")}

@@ -43,6 +43,16 @@ func TestFind(t *testing.T) {
 	}
 }
 
+// What a model refuses is known where it is said.
+func TestPrefill(t *testing.T) {
+	if can := Find("openrouter.ai", "anthropic/claude-opus-4-6").Prefill; can == nil || *can {
+		t.Error(can)
+	}
+	if can := Find("api.anthropic.com", "claude-haiku-4-5").Prefill; can != nil {
+		t.Error(*can)
+	}
+}
+
 // The table has no entry that nobody finds, none twice, and no price that cannot be.
 func TestTable(t *testing.T) {
 	vendors := map[string]string{}

@@ -13,6 +13,8 @@ type ModelFacts struct {
 	Tools            *bool `json:"tools,omitempty"`
 	Images           *bool `json:"images,omitempty"`
 	StructuredOutput *bool `json:"structured_output,omitempty"`
+	// Prefill: a request may end with the beginning of the answer, and the model goes on from there.
+	Prefill *bool `json:"prefill,omitempty"`
 	// Price is nil where it is not known.
 	Price *Price `json:"price,omitempty"`
 }

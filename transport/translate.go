@@ -24,7 +24,7 @@ const theirs = "\x00"
 // request implements recovery.Plan.Translate.
 func (t *translation) request(e *recovery.Entry, req *llm.Request) (*llm.Request, error) {
 	if e.Dialect == "" || e.Dialect == t.x.Dialect.Dialect() {
-		return req, nil
+		return req, t.refuses(e, req)
 	}
 	if t.neutral == nil && t.err == nil {
 		t.read(req)
@@ -41,6 +41,16 @@ func (t *translation) request(e *recovery.Entry, req *llm.Request) (*llm.Request
 		return nil, err
 	}
 	return told, nil
+}
+
+// refuses reports that a model is known not to go on from an answer's beginning, where the request ends
+// with one and there is another model.
+func (t *translation) refuses(e *recovery.Entry, req *llm.Request) error {
+	p, ok := t.x.Dialect.(wire.Prefiller)
+	if can := e.Facts.Prefill; !ok || can == nil || *can || req.Count || t.x.Route.NoFallback || len(t.x.Route.Entries()) == 1 || !p.Prefilled(req.Raw) {
+		return nil
+	}
+	return wire.Loss{"the last message is the answer's own beginning, from which this model does not go on"}
 }
 
 // read makes the neutral request. What only the provider of the client's dialect can read goes to

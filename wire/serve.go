@@ -33,6 +33,13 @@ type Server interface {
 	Refusal(r Refusal) []byte
 }
 
+// Prefiller is a Server in whose dialect a request may end with the beginning of its answer, from which
+// some models go on, and which others refuse.
+type Prefiller interface {
+	// Prefilled reports whether body is such a request. It costs a scan.
+	Prefilled(body []byte) bool
+}
+
 // Writer says one answer in a dialect. It is used by one goroutine.
 type Writer interface {
 	// Write appends to dst the events that say e, each with its frames as Raw, as a Tail takes

@@ -53,6 +53,34 @@ func TestFallbackThatRefusesPrefill(t *testing.T) {
 	}
 }
 
+// A model that is known not to go on from an answer's beginning is passed over, in the dialect that
+// has such a thing; where there is no other, it says so itself.
+func TestKnownToRefusePrefill(t *testing.T) {
+	for _, dialect := range names {
+		run(t, gateway.Options{}, func(w *world) {
+			for _, c := range []struct {
+				model, want string
+				plain       bool
+			}{{"always-503 then picky then answer", "answer", false}, {"picky then answer", "answer", false}, {"picky then answer", "picky", true}, {"picky", "picky", false}} {
+				path, body := request(dialect, c.model, true)
+				if !c.plain {
+					body = begun.Replace(body)
+				}
+				if dialect != "messages" {
+					c.want = "picky"
+				}
+				if resp, got, err := w.send(path, body); err != nil || resp.Header.Get(transport.HeaderModel) != dialect+"/"+c.want {
+					t.Errorf("%s %+v: %v %v %s", dialect, c, err, resp.Header, got)
+				}
+			}
+			path, body := request("messages", "always-503 then picky", true)
+			if _, got, _ := w.send(path, begun.Replace(body)); !strings.Contains(got, "picky was not asked: not_translatable (the last message is the answer's own beginning") {
+				t.Error(got)
+			}
+		})
+	}
+}
+
 // A model that is known to be too small for a request is not asked. What pictures come to nobody
 // knows, so that they speak against none; and where only an estimate is in the way, it is not.
 func TestModelsThatAreTooSmall(t *testing.T) {

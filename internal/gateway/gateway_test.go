@@ -45,7 +45,8 @@ type world struct {
 var names = []string{"chat", "responses", "messages", "gemini"}
 
 // models are one provider of each dialect; "a then b" is a chain of two scripts, "chat:a" a script
-// in the dialect chat, and what is called small takes 2,000 tokens.
+// in the dialect chat, what is called small takes 2,000 tokens, and
+// picky is known to refuse prefill.
 type models map[string]*provider.Provider
 
 func (m models) Resolve(dialect, name string) (entries []recovery.Entry, err error) {
@@ -58,8 +59,11 @@ func (m models) Resolve(dialect, name string) (entries []recovery.Entry, err err
 			speaks, model = d, script
 		}
 		var facts llm.ModelFacts
-		if strings.HasPrefix(model, "small-") {
+		switch {
+		case strings.HasPrefix(model, "small-"):
 			facts.Context = 2000
+		case model == "picky":
+			facts.Prefill = new(bool)
 		}
 		entries = append(entries, recovery.Entry{Provider: speaks, Model: model, Dialect: speaks, Facts: facts,
 			Keys: []recovery.Key{{Label: "env:KEY", Hash: "h", Provider: m[speaks].WithKey("operator's")}}})

@@ -51,7 +51,7 @@ func (s Model) over(m llm.ModelFacts) llm.ModelFacts {
 		m.MaxOutput = s.MaxOutput
 	}
 	for _, f := range []struct{ to, from **bool }{
-		{&m.Tools, &s.Tools}, {&m.Images, &s.Images}, {&m.StructuredOutput, &s.StructuredOutput},
+		{&m.Tools, &s.Tools}, {&m.Images, &s.Images}, {&m.StructuredOutput, &s.StructuredOutput}, {&m.Prefill, &s.Prefill},
 	} {
 		if *f.from != nil {
 			*f.to = *f.from

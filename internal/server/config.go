@@ -93,6 +93,7 @@ type Model struct {
 	Tools            *bool `yaml:"tools"`
 	Images           *bool `yaml:"images"`
 	StructuredOutput *bool `yaml:"structured_output"`
+	Prefill          *bool `yaml:"prefill"`
 	Input            *USD  `yaml:"input"`
 	CacheRead        *USD  `yaml:"cache_read"`
 	CacheWrite       *USD  `yaml:"cache_write"`

@@ -386,6 +386,7 @@ export interface ModelFacts {
   context?: number;
   images?: boolean;
   max_output?: number;
+  prefill?: boolean;
   price?: Price;
   structured_output?: boolean;
   tools?: boolean;

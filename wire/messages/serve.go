@@ -55,6 +55,32 @@ func (Codec) Head(body []byte) (h wire.Head, err error) {
 	return h, err
 }
 
+var _ wire.Prefiller = Codec{}
+
+// Prefilled implements wire.Prefiller.
+func (Codec) Prefilled(body []byte) bool {
+	var last []byte
+	var role string
+	err := scan.Fields(body, func(name, v []byte) error {
+		if string(name) != "messages" {
+			return nil
+		}
+		return scan.Elements(v, func(message []byte) error {
+			last = message
+			return nil
+		})
+	})
+	if err == nil && last != nil {
+		err = scan.Fields(last, func(name, v []byte) (err error) {
+			if string(name) == "role" {
+				role, err = scan.String(v)
+			}
+			return err
+		})
+	}
+	return err == nil && role == "assistant"
+}
+
 // NewTail implements wire.Server.
 func (Codec) NewTail() wire.Tail { return new(tail) }
 
