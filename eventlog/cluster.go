@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net"
 	"net/url"
 	"regexp"
 	"strconv"
@@ -39,6 +40,7 @@ const (
 	dialTimeout   = 2 * time.Second
 	reconnectWait = 200 * time.Millisecond
 	pingEvery     = 2 * time.Second // two without an answer: another server is asked
+	tryTimeout    = 3 * time.Second // of what is asked at the start
 	// sharedPatience bounds how long an append waits for a cluster that is away.
 	sharedPatience = 2 * time.Minute
 )
@@ -46,10 +48,11 @@ const (
 // Shared is a log that several processes have in common. It is a session.Log, and a session.Queue.
 type Shared struct {
 	*journal
-	js      jetstream.JetStream
-	cluster Cluster
-	o       Options
-	health  health
+	js       jetstream.JetStream
+	cluster  Cluster
+	o        Options
+	replicas int // of the stream; guarded by mu
+	health   health
 }
 
 // Connect joins the log on a cluster, and makes it where it is not there yet. o.Dir is not used. It waits half a minute at most for
@@ -62,7 +65,7 @@ func Connect(ctx context.Context, c Cluster, o Options) (*Shared, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, errSilent)
 	defer cancel()
 	nc, err := c.dial(ctx, o.Logger)
 	if err != nil {
@@ -152,7 +155,7 @@ func (c Cluster) dial(ctx context.Context, logger *slog.Logger) (*nats.Conn, err
 	}
 	for {
 		nc, err := nats.Connect(c.Servers, options...)
-		if err == nil || errors.Is(err, nats.ErrAuthorization) || !passing(err) {
+		if err == nil || !passing(err) {
 			return nc, err
 		}
 		select {
@@ -165,8 +168,8 @@ func (c Cluster) dial(ctx context.Context, logger *slog.Logger) (*nats.Conn, err
 
 // passing reports whether a failure to connect may be over soon: a server that is starting.
 func passing(err error) bool {
-	var network interface{ Timeout() bool }
-	return errors.Is(err, nats.ErrNoServers) || errors.Is(err, nats.ErrTimeout) || errors.As(err, &network)
+	var dial *net.OpError
+	return errors.Is(err, nats.ErrNoServers) || errors.Is(err, nats.ErrTimeout) || errors.As(err, &dial) && dial.Op == "dial"
 }
 
 // admit looks at what the connection lets through.
@@ -179,10 +182,16 @@ func (s *Shared) admit() error {
 	return nil
 }
 
-// await repeats f while the cluster is not ready for it, until ctx is done.
+// await repeats f while the cluster is not ready for it, until ctx is done. Of several nodes that make a stream at the same moment some get no
+// answer, and find it there when they ask again.
 func (s *Shared) await(ctx context.Context, f func(context.Context) error) error {
 	for pause := shortPause; ; pause = min(2*pause, longPause) {
-		err := f(ctx)
+		try, cancel := context.WithTimeoutCause(ctx, tryTimeout, errSilent)
+		err := f(try)
+		if err != nil && try.Err() != nil {
+			err = context.Cause(try)
+		}
+		cancel()
 		if err == nil || !away(err) || ctx.Err() != nil {
 			return err
 		}
@@ -212,9 +221,15 @@ func (s *Shared) open(ctx context.Context) (err error) {
 		}
 		s.piece = min(s.piece, limit-pieceHeaders)
 	}
+	if err := s.openWork(ctx, info.Config.Replicas); err != nil {
+		return err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.stream, s.incarnation = stream, incarnationOf(info.Created, info.Config.Metadata)
+	if s.stream == nil { // it stands for whatever has the name
+		s.stream = stream
+	}
+	s.incarnation, s.replicas = incarnationOf(info.Created, info.Config.Metadata), info.Config.Replicas
 	return nil
 }
 

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/reprise-run/reprise/eventlog/logtest"
 	"github.com/reprise-run/reprise/eventlog/natstest"
 	"github.com/reprise-run/reprise/session"
@@ -196,4 +198,49 @@ func TestAllServersAway(t *testing.T) {
 			t.Error("a restart of the servers changed the incarnation")
 		}
 	}
+}
+
+// What was given up is not sent later: a client without a connection keeps nothing, and what was on its way then arrives behind a newer
+// generation.
+func TestNothingIsSentLate(t *testing.T) {
+	c := natstest.Start(t, 1)
+	proxy := c.Proxy(0)
+	node, err := Connect(t.Context(), Cluster{Servers: proxy.URL, Stream: "log"}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { closeLog(t, node) })
+	other := joinCluster(t, c, "log")
+	giveUp := func(w session.Writer, text string) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		if err := w.Append(ctx, []byte(text)); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("Append: %v", err)
+		}
+	}
+
+	old := logtest.Claim(t, node, "run_a", 1)
+	logtest.Append(t, old, "1")
+	proxy.Hold()
+	giveUp(old, "late")
+	logtest.Append(t, logtest.Claim(t, other, "run_a", 2), "2")
+	proxy.Release()
+	if err := old.Append(t.Context(), []byte("3")); !errors.Is(err, session.ErrFenced) {
+		t.Errorf("the older writer: %v", err)
+	}
+	logtest.Want(t, "output", logtest.Output(t, other, "run_a"), "1", "2")
+
+	w := logtest.Claim(t, node, "run_b", 1)
+	c.Stop(0)
+	gone := node.nc.StatusChanged(nats.RECONNECTING)
+	if node.nc.IsConnected() {
+		<-gone
+	}
+	giveUp(w, "never")
+	c.Restart(0)
+	logtest.Append(t, logtest.Claim(t, node, "run_c", 1), "1") // once connected, what was kept would go first
+	logtest.Want(t, "output", logtest.Output(t, other, "run_b"))
+	logtest.Append(t, w, "1")
+	logtest.Want(t, "output", logtest.Output(t, other, "run_b"), "1")
 }

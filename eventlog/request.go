@@ -22,6 +22,7 @@ const (
 	codeNotLeader       = 10009
 	codeNoMessage       = 10037
 	codeNoStream        = 10059
+	codeStoreFailed     = 10077
 	codeWrongLast       = 10071
 	codeBeingDuplicated = 10158 // a message of that id is on its way into the stream
 	codeWrongLastNow    = 10164 // another message of the subject is
@@ -36,7 +37,7 @@ func isCode(err error, codes ...jetstream.ErrorCode) bool {
 func away(err error) bool {
 	var e *jetstream.APIError
 	if errors.As(err, &e) {
-		return e.Code == 503 || isCode(err, codeNotLeader, codeBeingDuplicated)
+		return e.Code == 503 && !isThere(err) || isCode(err, codeNotLeader, codeBeingDuplicated)
 	}
 	for _, target := range []error{
 		session.ErrUnavailable, errSilent, nats.ErrNoResponders, nats.ErrReconnectBufExceeded, nats.ErrTimeout, nats.ErrDisconnected,

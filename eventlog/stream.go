@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/reprise-run/reprise/session"
 )
 
 // JetStream's refusals of a stream.
@@ -61,6 +63,8 @@ func (s *Shared) create(ctx context.Context, want jetstream.StreamConfig) (jetst
 // refused says what to do about a refusal of the cluster.
 func (s *Shared) refused(ctx context.Context, want jetstream.StreamConfig, err error) error {
 	switch {
+	case isCode(err, codeNoPeers) && strings.Contains(err.Error(), "offline"):
+		return fmt.Errorf("%w: servers are missing for %d replicas of stream %s (replicas): %v", session.ErrUnavailable, want.Replicas, want.Name, err)
 	case isCode(err, codeNotClustered, codeNoPeers):
 		return fmt.Errorf("the cluster has no place for %d replicas of stream %s (replicas): %w", want.Replicas, want.Name, err)
 	case isCode(err, codeNoMemory, codeNoStorage):

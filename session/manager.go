@@ -226,6 +226,10 @@ func (m *Manager) Close() error {
 	m.ended = true
 	m.mu.Unlock()
 	m.runs.Wait()
+	if err := m.log.Ready(context.Background()); errors.Is(err, ErrUnavailable) {
+		m.cfg.Log.Warn("lifecycle events wait in the store for the next start", "error", err)
+		return m.emptyOutbox(context.Background())
+	}
 	return errors.Join(m.drainOutbox(context.Background()), m.emptyOutbox(context.Background()))
 }
 
