@@ -73,14 +73,11 @@ func upgrade(ctx context.Context, c *conn, d Dialect) (err error) {
 			ErrNewer, version, len(names))
 	}
 	for i, name := range names[version:] {
-		text, err := migrations.ReadFile(name)
+		list, err := statements(name)
 		if err != nil {
 			return err
 		}
-		for statement := range strings.SplitSeq(string(text), ";\n") {
-			if strings.TrimSpace(statement) == "" {
-				continue
-			}
+		for _, statement := range list {
 			if _, err := t.exec(statement); err != nil {
 				return fmt.Errorf("%s: %w", name, err)
 			}

@@ -85,7 +85,11 @@ func Open(ctx context.Context, write, read *sql.DB, d Dialect) (*Store, error) {
 		stopped: make(chan struct{}),
 	}
 	s.close = sync.OnceValue(s.shut)
-	if err := Migrate(ctx, write, d); err != nil {
+	err := Migrate(ctx, write, d)
+	if err == nil {
+		err = complete(ctx, write)
+	}
+	if err != nil {
 		return nil, errors.Join(err, closeBoth(write, read))
 	}
 	for range readers {

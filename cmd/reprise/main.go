@@ -52,7 +52,7 @@ func run(ctx context.Context, args, environ []string, stdin io.Reader, stdout, s
 	}
 	root.AddCommand(p.serve(), p.gateway(), p.run(), p.explain(), p.link(), p.rehearse(), p.classify(), p.version(),
 		p.sessions(), p.show(), p.send(), p.regenerate(), p.resume(), p.cancel(), p.retry(), p.waiting(),
-		p.approve(), p.deny(), p.resolve(), p.fences(), p.coolOffs(), p.keys(), p.audit(), p.tools(), p.watch())
+		p.approve(), p.deny(), p.resolve(), p.fences(), p.coolOffs(), p.keys(), p.audit(), p.tools(), p.watch(), p.migrate())
 	root.SetArgs(args)
 	root.SetIn(stdin)
 	root.SetOut(stdout)

@@ -62,7 +62,7 @@ var table = map[string]string{
 	"internal/hooks":     "session",
 	"internal/pgtest":    "",
 	"internal/server": "agent agent/mcptool agent/workspace catalogue eventlog failure internal/accounts internal/client internal/gateway internal/hooks internal/httpapi internal/pipe internal/telemetry llm llm/replay provider provider/rehearsal " +
-		"recovery session store/postgres store/sqlite web wire wire/chat wire/gemini wire/messages wire/responses",
+		"recovery session store store/postgres store/sqlite web wire wire/chat wire/gemini wire/messages wire/responses",
 	"bench":       "",
 	"e2e/agents":  "provider/rehearsal",
 	"cmd/reprise": "failure internal/client internal/httpapi internal/server llm llm/replay provider/rehearsal recovery session",

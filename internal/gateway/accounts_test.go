@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -33,6 +35,20 @@ type books struct {
 	secret string
 	day    llm.Money
 	facts  llm.ModelFacts // of every model
+	away   atomic.Bool    // the database is
+}
+
+// remote is a store whose database may be away.
+type remote struct {
+	session.Store
+	away *atomic.Bool
+}
+
+func (r remote) Update(ctx context.Context, d session.Durability, f func(session.Tx) error) error {
+	if r.away.Load() {
+		return fmt.Errorf("%w: dial secret-host", session.ErrUnavailable)
+	}
+	return r.Store.Update(ctx, d, f)
 }
 
 // price is a dollar for a thousand tokens of output.
@@ -47,6 +63,7 @@ func kept(t *testing.T, terms session.ClientTerms, f func(w *world, b *books)) {
 		if b.store, err = sqlite.Open(filepath.Join(t.TempDir(), "db")); err != nil {
 			t.Fatal(err)
 		}
+		b.store = remote{b.store, &b.away}
 		b.Accounts, err = accounts.Open(t.Context(), accounts.Options{Store: b.store, Log: slog.New(slog.DiscardHandler), Sole: true,
 			About: func(string, string) llm.ModelFacts { return b.facts },
 			Live:  func(map[string]string) session.Live { return session.Live{Spend: session.Limits{Day: b.day}} }})
@@ -352,6 +369,28 @@ func TestCaps_K155(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Where nothing can be set aside nothing is sent, and the client may come again.
+func TestCapWithoutDatabase_K155(t *testing.T) {
+	kept(t, session.ClientTerms{SpendDay: 5 * llm.Dollar}, func(w *world, b *books) {
+		b.away.Store(true)
+		for _, dialect := range names {
+			for _, stream := range []bool{true, false} {
+				resp, body, err := b.ask(w, dialect, "ok-fast", stream)
+				if err != nil || resp.StatusCode != 503 || !strings.Contains(body, "try again in a moment") || strings.Contains(body, "secret") {
+					t.Errorf("%s: %v %d %s", dialect, err, resp.StatusCode, body)
+				}
+			}
+		}
+		if n := w.upstream.Requests().Total; n != 0 {
+			t.Errorf("%d requests", n)
+		}
+		b.away.Store(false)
+		if resp, body, err := b.ask(w, "chat", "ok-fast", false); err != nil || resp.StatusCode != 200 {
+			t.Errorf("%v %d %s", err, resp.StatusCode, body)
+		}
+	})
 }
 
 // Each answer that a request asks for may be as long as it allows.

@@ -239,9 +239,12 @@ type fences struct {
 	mu     sync.Mutex
 	raised []string
 	stands *gateway.Fence
+	err    error
 }
 
-func (f *fences) Stands(context.Context, *gateway.Call) (*gateway.Fence, error) { return f.stands, nil }
+func (f *fences) Stands(context.Context, *gateway.Call) (*gateway.Fence, error) {
+	return f.stands, f.err
+}
 func (f *fences) Raise(_ context.Context, c *gateway.Call, s *recovery.Stopped) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -273,6 +276,23 @@ func TestBroken(t *testing.T) {
 			if resp.StatusCode != 400 || resp.Header.Get("X-Should-Retry") != "false" || !strings.Contains(body, "f1") {
 				t.Errorf("%s behind a fence: %d %s", dialect, resp.StatusCode, body)
 			}
+		}
+	})
+}
+
+// While the store's database is away nobody can say whether a fence stands: the client is told to come
+// again, in its dialect, and nothing is sent.
+func TestFencesAway(t *testing.T) {
+	f := &fences{err: fmt.Errorf("%w: dial secret-host", session.ErrUnavailable)}
+	run(t, gateway.Options{Fences: f}, func(w *world) {
+		for _, dialect := range names {
+			resp, body, _ := w.post(dialect, "ok-fast", true)
+			if resp.StatusCode != 503 || resp.Header.Get("X-Should-Retry") == "false" || !strings.Contains(body, "try again in a moment") || strings.Contains(body, "secret") {
+				t.Errorf("%s: %d %s", dialect, resp.StatusCode, body)
+			}
+		}
+		if n := w.upstream.Requests().Total; n != 0 {
+			t.Errorf("%d requests", n)
 		}
 	})
 }

@@ -60,6 +60,11 @@ func acquire(dir string) (*lock, error) {
 	if err := ensureDir(dir); err != nil {
 		return nil, err
 	}
+	return acquireAt(dir)
+}
+
+// acquireAt takes the lock of a folder that is there, which it leaves as it is.
+func acquireAt(dir string) (*lock, error) {
 	file, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("lock the data folder: %w", err)

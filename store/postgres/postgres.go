@@ -105,6 +105,19 @@ func Open(ctx context.Context, url string) (session.Store, error) {
 	return s, nil
 }
 
+// Base opens the database of a URL for a move.
+func Base(ctx context.Context, url string) (store.Base, error) {
+	cfg, err := pgx.ParseConfig(url)
+	if err != nil {
+		return store.Base{}, fmt.Errorf("database: %w", err)
+	}
+	b := store.Base{DB: connections(cfg, 0, migrating), Dialect: dialect(newWriter())}
+	if err := reach(ctx, b.DB); err != nil {
+		return store.Base{}, errors.Join(err, b.DB.Close())
+	}
+	return b, nil
+}
+
 func open(ctx context.Context, cfg *pgx.ConnConfig) (session.Store, error) {
 	w := newWriter()
 	d := dialect(w)

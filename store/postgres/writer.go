@@ -24,13 +24,10 @@ type writer struct {
 
 var _ store.Server = (*writer)(nil)
 
-// rows are the keys of writers, and forgotten is how long a row that nobody writes stays.
-const (
-	rows      = "writer "
-	forgotten = 24 * time.Hour
-)
+// forgotten is how long a row that nobody writes stays.
+const forgotten = 24 * time.Hour
 
-func newWriter() *writer { return &writer{key: rows + rand.Text()} }
+func newWriter() *writer { return &writer{key: store.WriterKey + rand.Text()} }
 
 // value begins with the time, by which forget goes.
 func (w *writer) value() string { return fmt.Sprintf("%013d %d", time.Now().UnixMilli(), w.last) }
@@ -89,7 +86,7 @@ func forget(ctx context.Context, db *sql.DB) (err error) {
 		return err
 	}
 	if _, err := tx.ExecContext(ctx, `DELETE FROM meta WHERE key LIKE $1 AND value < $2`,
-		rows+"%", fmt.Sprintf("%013d", time.Now().Add(-forgotten).UnixMilli())); err != nil {
+		store.WriterKey+"%", fmt.Sprintf("%013d", time.Now().Add(-forgotten).UnixMilli())); err != nil {
 		return err
 	}
 	return tx.Commit()

@@ -76,6 +76,15 @@ func Open(path string) (session.Store, error) {
 	return s, nil
 }
 
+// Base opens the file at path, which must be there, for a move.
+func Base(path string) (store.Base, error) {
+	if _, err := os.Stat(path); err != nil {
+		return store.Base{}, fmt.Errorf("open the database: %w", err)
+	}
+	db, err := open(path, "journal_mode(WAL)", "foreign_keys(1)")
+	return store.Base{DB: db, Dialect: dialect}, err
+}
+
 // open prepares a database whose connections have the given settings.
 func open(path string, pragmas ...string) (*sql.DB, error) {
 	path, err := filepath.Abs(path)
