@@ -132,14 +132,7 @@ func moments() []*moment {
 		{name: "scheduled", model: "limited", config: waits, reach: schedule(session.ScheduleScheduled), retry: true, sent: 1},
 		{name: "held", model: "refused", config: soon, retry: true, sent: 1, reach: func(c *cell) {
 			c.o.stop() // nobody watches
-			list := watch(c.s, "")
-			list.await("held schedule", func(e *session.Event) bool {
-				held := func(s session.Session) bool {
-					return s.ID == c.id && s.Schedule != nil && s.Schedule.State == session.ScheduleHeld
-				}
-				return e.Session != nil && held(*e.Session) || e.Snapshot != nil && slices.ContainsFunc(e.Snapshot.Sessions, held)
-			})
-			list.stop()
+			c.s.held(func(id session.ID) bool { return id == c.id })
 		}},
 		{name: "dispatching", model: "refused", config: "limits: {concurrent_runs: 1}\n" + soon, sent: 1, reach: func(c *cell) {
 			other := c.s.session("responses/silent") // takes the one place that there is

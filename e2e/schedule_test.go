@@ -3,6 +3,7 @@ package e2e
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -102,6 +103,20 @@ func TestScheduledRetry(t *testing.T) {
 	}
 }
 
+// held waits until the retry of a session waits for somebody to look. A server that has just begun
+// gives them ten seconds to come back.
+func (s *server) held(which func(session.ID) bool) {
+	s.t.Helper()
+	list := watch(s, "")
+	defer list.stop()
+	list.await("held schedule", func(e *session.Event) bool {
+		held := func(s session.Session) bool {
+			return which(s.ID) && s.Schedule != nil && s.Schedule.State == session.ScheduleHeld
+		}
+		return e.Session != nil && held(*e.Session) || e.Snapshot != nil && slices.ContainsFunc(e.Snapshot.Sessions, held)
+	})
+}
+
 // The API and the waiting list say what waits. Where nobody looks when it is due, it waits on,
 // through a restart as well; a cancel ends it for ever.
 func TestCancelRetry(t *testing.T) {
@@ -130,6 +145,7 @@ func TestCancelRetry(t *testing.T) {
 		}
 	}
 	over()
+	s.held(func(id session.ID) bool { return id != cancelled.id })
 	for _, when := range []string{"before", "after"} {
 		list, err := s.Waiting(within(t))
 		if err != nil || len(list.Waiting) != 1 || list.Waiting[0].SessionID == cancelled.id || list.Waiting[0].State != session.ScheduleHeld ||
