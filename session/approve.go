@@ -39,7 +39,7 @@ func (x *execution) Ask(ctx context.Context, c agent.Call) (denied *llm.Part, er
 	}
 	x.above(c.Step, "asks whether %s may start: reprise approve %s %s", c.Name, x.run.SessionID, c.ID)
 	for {
-		answered := x.m.nextAnswer()
+		answered := x.m.answered.next()
 		call, err := x.asked(ctx, c)
 		if err != nil {
 			return nil, err
@@ -82,8 +82,8 @@ func (x *execution) asked(ctx context.Context, c agent.Call) (call ToolCall, err
 	return call, stale(err)
 }
 
-// await waits until there may be an answer, and reports whether the time for one is over. Another
-// node's answers are not heard of, so it looks now and then where there may be one. Nobody can
+// await waits until there may be an answer, and reports whether the time for one is over. Of another
+// node's answers the log tells; where there may be one it looks now and then all the same. Nobody can
 // answer a server that shuts down.
 func (x *execution) await(ctx context.Context, until time.Time, answered <-chan struct{}) (expired bool, err error) {
 	wait := time.Until(until)
@@ -159,18 +159,8 @@ func (m *Manager) AnswerCall(ctx context.Context, actor string, id ID, callID st
 	if err != nil {
 		return ToolCall{}, err
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	close(m.answered)
-	m.answered = make(chan struct{})
+	m.answered.give()
 	return c, nil
-}
-
-// nextAnswer is closed when somebody has answered about any call.
-func (m *Manager) nextAnswer() <-chan struct{} {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.answered
 }
 
 // askedCall finds the call of a run that can be answered about.

@@ -2,124 +2,115 @@ package session
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 )
 
-// dispatchLoop starts queued runs, oldest first, while the cap allows, and keeps this node's
-// leases.
+// dispatchLoop starts queued runs, oldest first, while the cap allows.
 func (m *Manager) dispatchLoop() {
 	sweep := time.NewTicker(sweepEvery)
 	defer sweep.Stop()
-	for {
-		if err := m.dispatch(); err != nil && m.accept.Err() == nil {
+	for least := 0; ; {
+		if err := m.dispatch(least); err != nil && m.accept.Err() == nil {
 			m.cfg.Log.Error("dispatch", "error", err)
 		}
 		select {
 		case <-m.wake:
+			least = int(m.freed.Swap(0))
 		case <-sweep.C:
+			least = claimAtOnce
 			if err := m.sweep(); err != nil && m.work.Err() == nil {
 				m.cfg.Log.Error("sweep", "error", err)
 			}
 		case <-m.accept.Done():
-			m.keepLeases()
 			return
 		}
 	}
 }
 
-// keepLeases keeps the leases of runs that are ending, until they have.
-func (m *Manager) keepLeases() {
-	sweep := time.NewTicker(m.cfg.Lease / 3)
-	defer sweep.Stop()
-	for {
-		select {
-		case <-sweep.C:
-			if err := m.sweep(); err != nil {
-				m.cfg.Log.Error("sweep", "error", err)
-			}
-		case <-m.work.Done():
-			return
-		}
-	}
-}
-
-// sweep keeps the leases of this node's runs, and queues the runs again whose owner has let its
-// lease end.
+// sweep deletes what has expired, and looks at the counts again, which other nodes change too.
 func (m *Manager) sweep() error {
 	now := time.Now()
+	if !m.cfg.Sole {
+		kick(m.counts)
+	}
 	if err := m.purge(now); err != nil {
 		return err
 	}
-	if !m.cfg.Sole {
-		if err := m.releaseOrphans(m.work); err != nil {
-			return err
-		}
-	}
-	return m.update(m.work, Soft, func(tx Tx) error {
-		if err := tx.ExtendLeases(m.owner, At(now.Add(m.cfg.Lease))); err != nil {
-			return err
-		}
-		return tx.Prune(At(now.Add(-keepAnswer)))
-	})
+	return m.store.Update(m.work, Soft, func(tx Tx) error { return tx.Prune(At(now.Add(-keepAnswer))) })
 }
 
 // claimAtOnce bounds the runs that are claimed in one transaction.
 const claimAtOnce = 32
 
-// dispatch starts as many queued runs as the cap leaves room for.
-func (m *Manager) dispatch() error {
+// dispatch starts this node's share of the queued runs, and as many at least as the cap leaves room
+// for, and announces the others.
+func (m *Manager) dispatch(least int) error {
 	for m.accept.Err() == nil {
-		var runs []Run
-		_, durability := m.asked(Soft, HookRunStarted)
-		err := m.update(m.accept, durability, func(tx Tx) (err error) {
-			runs, err = m.claim(tx)
-			return err
-		})
+		claimed, left, err := m.claimSome(m.accept, least, claimAtOnce)
 		if err != nil {
 			return err
 		}
-		for _, r := range runs {
+		for _, r := range claimed {
 			m.start(r)
 		}
-		if len(runs) < claimAtOnce {
+		m.announce(left...)
+		if len(claimed) < claimAtOnce {
 			return nil
 		}
 	}
 	return nil
 }
 
-// claim takes the oldest queued runs for this node, as many as there is room for; after the
-// commit each is to be started. What finds no slot is left to the operator, where the
+// claimSome claims in a transaction of its own.
+func (m *Manager) claimSome(ctx context.Context, least, most int) (claimed, left []Run, err error) {
+	_, durability := m.asked(Soft, HookRunStarted)
+	err = m.update(ctx, durability, func(tx Tx) (err error) {
+		claimed, left, err = m.claim(tx, least, most)
+		return err
+	})
+	return claimed, left, err
+}
+
+// claim takes the oldest queued runs for this node, as many as there is room for over all nodes: its
+// share of them, least at least and most at most. After the commit each is to be started; left are
+// those that another node may start. What finds no slot is left to the operator, where the
 // configuration says so.
-func (m *Manager) claim(tx Tx) (claimed []Run, err error) {
-	running, _, err := tx.CountRuns()
+func (m *Manager) claim(tx Tx, least, most int) (claimed, left []Run, err error) {
+	now, err := tx.CountRuns(m.owner)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	room := min(max(m.cfg.ConcurrentRuns-running, 0), claimAtOnce)
+	room := min(max(m.cfg.ConcurrentRuns-now.Running, 0), claimAtOnce)
 	limit := max(room, 1) // what was asked to stop needs no slot
 	if m.cfg.OperatorStarts {
 		limit = 0
 	}
 	queued, err := tx.QueuedRuns(limit)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
+	}
+	own := min(room, most)
+	if m.cfg.Queue != nil {
+		own = min(own, share(now.Running, now.Own, min(room, len(queued)), int(m.nodes.Load()), least))
 	}
 	for _, r := range queued {
 		switch {
-		case len(claimed) < room || r.CancelRequested && len(claimed) < claimAtOnce:
+		case len(claimed) < own || r.CancelRequested && len(claimed) < most:
 			if r, err = m.claimRun(tx, r); err != nil {
-				return nil, fmt.Errorf("claim run %s of session %s: %w", r.ID, r.SessionID, err)
+				return nil, nil, fmt.Errorf("claim run %s of session %s: %w", r.ID, r.SessionID, err)
 			}
 			claimed = append(claimed, r)
+		case len(claimed)+len(left) < room:
+			left = append(left, r)
 		case room < claimAtOnce && m.cfg.OperatorStarts:
 			if err := park(tx, r); err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 		}
 	}
-	return claimed, nil
+	return claimed, left, nil
 }
 
 // claimRun takes a queued run for this node under a new generation.
@@ -127,12 +118,12 @@ func (m *Manager) claimRun(tx Tx, r Run) (Run, error) {
 	if _, _, err := Next(Status{Run: r.State, Stopping: r.CancelRequested}, MoveClaim); err != nil {
 		return r, err
 	}
-	now, generation := time.Now(), r.Generation
-	r.State, r.Owner, r.LeaseUntil = Running, m.owner, At(now.Add(m.cfg.Lease))
+	generation := r.Generation
+	r.State, r.Owner = Running, m.owner
 	r.Generation++
 	r.Claims++
 	if r.StartedAt == 0 {
-		r.StartedAt = At(now)
+		r.StartedAt = At(time.Now())
 	}
 	if err := tx.PutRun(r, Queued, generation); err != nil {
 		return r, err
@@ -166,13 +157,13 @@ func (m *Manager) StartRun(ctx context.Context, actor string, id ID, rid RunID) 
 		if r.State != Queued || !r.Parked {
 			return &Refusal{Code: CodeConflict, Message: fmt.Sprintf("The run is %s: it does not wait to be started.", r.State)}
 		}
-		running, _, err := tx.CountRuns()
+		now, err := tx.CountRuns(m.owner)
 		if err != nil {
 			return err
 		}
-		if running >= m.cfg.ConcurrentRuns {
+		if now.Running >= m.cfg.ConcurrentRuns {
 			return &Refusal{Code: CodeRateLimited, Message: "No slot is free. Stop a run, or wait for one to end.",
-				Details: map[string]any{"resource": "concurrent_runs", "limit": m.cfg.ConcurrentRuns, "count": running}}
+				Details: map[string]any{"resource": "concurrent_runs", "limit": m.cfg.ConcurrentRuns, "count": now.Running}}
 		}
 		r.Parked = false
 		if err := tx.PutRun(r, Queued, r.Generation); err != nil {
@@ -210,6 +201,12 @@ func (m *Manager) execute(ctx context.Context, x *execution) bool {
 	return ok
 }
 
+// activity is the work on a run that is active here.
+type activity struct {
+	cancel     context.CancelCauseFunc
+	generation int64
+}
+
 // enter makes a claimed run one that is active here, until leave is called. A manager that is
 // closed already leaves it to the next one, which finds an orphan.
 func (m *Manager) enter(parent context.Context, r Run) (ctx context.Context, leave func(), ok bool) {
@@ -221,7 +218,7 @@ func (m *Manager) enter(parent context.Context, r Run) (ctx context.Context, lea
 		m.tell(func(o Observer) { o.Left(r) })
 		return ctx, nil, false
 	}
-	m.active[r.ID] = cancel
+	m.active[r.ID] = activity{cancel, r.Generation}
 	if r.CancelRequested {
 		cancel(errStopped)
 	}
@@ -234,6 +231,9 @@ func (m *Manager) enter(parent context.Context, r Run) (ctx context.Context, lea
 		m.mu.Unlock()
 		cancel(nil)
 		m.tell(func(o Observer) { o.Left(r) })
+		if r.Parent == "" {
+			m.freed.Add(1)
+		}
 		kick(m.quiet)
 		kick(m.counts)
 		kick(m.clock)
@@ -243,7 +243,10 @@ func (m *Manager) enter(parent context.Context, r Run) (ctx context.Context, lea
 }
 
 func (m *Manager) carryOut(ctx context.Context, x *execution) {
-	if err := x.do(ctx); err != nil {
+	switch err := x.do(ctx); {
+	case errors.Is(err, errLostRun):
+		m.cfg.Log.Info("another node has the run now", "session", x.run.SessionID, "run", x.run.ID)
+	case err != nil:
 		m.cfg.Log.Error("run", "session", x.run.SessionID, "run", x.run.ID, "error", err)
 	}
 }

@@ -225,9 +225,9 @@ func (x *execution) finish(ctx context.Context, end error) error {
 	case end != nil:
 		wanted = MoveFail
 	}
-	return x.m.update(context.WithoutCancel(ctx), Full, func(tx Tx) error {
-		run, err := tx.Run(x.run.ID)
-		if err != nil {
+	var run Run
+	err := x.m.update(context.WithoutCancel(ctx), Full, func(tx Tx) (err error) {
+		if run, err = tx.Run(x.run.ID); err != nil {
 			return err
 		}
 		if run.Generation != x.run.Generation || run.State != Running {
@@ -285,12 +285,16 @@ func (x *execution) finish(ctx context.Context, end error) error {
 		}
 		return emit(tx, s.ID, Event{Type: EventSession})
 	})
+	if err == nil && run.State == Queued { // this node is shutting down: another one may go on
+		x.m.announce(run)
+	}
+	return err
 }
 
 // ended sets what a run's end says, and stores the last row of a reply that is not whole.
 func (x *execution) ended(tx Tx, run *Run, do Do, f *failure.Failure, stopped *recovery.Stopped, evidence replay.RunEvidence) error {
 	now := time.Now()
-	run.LeaseUntil, run.Owner = 0, ""
+	run.Owner = ""
 	var row *Message
 	if stopped != nil {
 		if parts := stopped.Output.Parts(); len(parts) > 0 {

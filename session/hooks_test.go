@@ -8,10 +8,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/reprise-run/reprise/failure"
-	"github.com/reprise-run/reprise/llm"
 	"github.com/reprise-run/reprise/llm/llmtest"
 	"github.com/reprise-run/reprise/llm/replay"
 	"github.com/reprise-run/reprise/session"
@@ -300,21 +300,21 @@ func TestLateHook(t *testing.T) {
 // attempts of who has it stay clean.
 func TestHookOfAStaleAttempt(t *testing.T) {
 	s := &staff{effect: []session.HookEvent{session.HookAttemptFailed}}
-	w := newWorld(t, []llmtest.Step{{Stall: true}}, say("taken over"))
-	w.cfg.Sole, w.cfg.Lease, w.cfg.Hooks = false, time.Microsecond, s
-	w.startOn(w.store, w.log)
-	first := w.m
-	w.start()
-	r, err := first.Post(t.Context(), session.Act{Actor: "ann"}, w.id, []llm.Part{llm.Text("hi")}, session.Routing{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	run := w.ended(r.RunID)
-	first.Close() // its attempt ends now
-	list := w.attempts(r.RunID)
-	if run.State != session.Succeeded || len(list) != 2 || (list[0].Evidence.Marks|list[1].Evidence.Marks)&replay.HookRan != 0 || s.heard() != "" {
-		t.Errorf("run %+v, attempts %+v, told %q", run, list, s.heard())
-	}
+	nodes(t, func(t *testing.T, w *world) {
+		w.cfg.Hooks = s
+		a := w.gated("")
+		w.start()
+		r := w.postOn(a.m, "hi")
+		synctest.Wait() // it waits for the answer
+		a.pause()
+		run := w.ended(r.RunID)
+		a.resume()
+		a.m.Close() // its attempt ends now
+		list := w.attempts(r.RunID)
+		if run.State != session.Succeeded || len(list) != 2 || (list[0].Evidence.Marks|list[1].Evidence.Marks)&replay.HookRan != 0 || s.heard() != "" {
+			t.Errorf("run %+v, attempts %+v, told %q", run, list, s.heard())
+		}
+	}, []llmtest.Step{{Stall: true}}, say("taken over"))
 }
 
 // A mark outlives the process, also where it dies before the hook is called: what was marked is

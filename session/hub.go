@@ -2,6 +2,7 @@ package session
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"iter"
@@ -44,8 +45,10 @@ type hub struct {
 	held  map[ID]*Progress                // what was told last of what is held back
 	tools map[ID]map[callKey]ToolProgress // and of how far the tools of its run are
 	subs  map[ID]map[*subscriber]struct{} // by the session that they follow; empty: none
-	// leases of viewers that look away for a while, by session and viewer, until when
-	leases map[ID]map[string]time.Time
+
+	moved chan struct{} // closed at the next record; nil: nobody waits for it
+
+	heard func(r Record, e *life) // is told of each lifecycle event; e is nil where it is a session's. nil: nobody is
 }
 
 type ringFrame struct {
@@ -104,7 +107,7 @@ func (s *subscriber) lose() {
 }
 
 func newHub(incarnation string) *hub {
-	return &hub{incarnation: incarnation, live: map[RunID]*liveRun{}, held: map[ID]*Progress{}, tools: map[ID]map[callKey]ToolProgress{}, subs: map[ID]map[*subscriber]struct{}{}, leases: map[ID]map[string]time.Time{}}
+	return &hub{incarnation: incarnation, live: map[RunID]*liveRun{}, held: map[ID]*Progress{}, tools: map[ID]map[callKey]ToolProgress{}, subs: map[ID]map[*subscriber]struct{}{}}
 }
 
 // restart begins with another log, of which nothing is known yet: every observer starts again.
@@ -120,10 +123,19 @@ func (h *hub) restart(incarnation string) {
 
 // record takes the log's next record in.
 func (h *hub) record(r Record) error {
+	e, err := h.take(r)
+	if err == nil && r.Run == "" && h.heard != nil {
+		h.heard(r, e)
+	}
+	return err
+}
+
+// take does so, and returns what it has read of a lifecycle event.
+func (h *hub) take(r Record) (e *life, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if r.Seq <= h.seq {
-		return nil
+		return nil, nil
 	}
 	h.seq = r.Seq
 	rf := ringFrame{seq: r.Seq, session: r.Session, frame: &Frame{ID: h.id(r.Seq), Data: r.Data}}
@@ -136,55 +148,57 @@ func (h *hub) record(r Record) error {
 		}
 		l.raw = append(l.raw, r.Data)
 	} else {
-		forAll, err := h.lifecycle(r.Data)
-		if err != nil {
-			return fmt.Errorf("record %d: %w", r.Seq, err)
-		}
-		if forAll {
-			rf.session = ""
+		if bytes.HasPrefix(r.Data, ofSessions) {
+			rf.session = "" // it changes the list of sessions, which everybody sees
+		} else if e, err = h.lifecycle(r.Data); err != nil {
+			return nil, fmt.Errorf("record %d: %w", r.Seq, err)
 		}
 	}
 	h.keep(rf)
+	if h.moved != nil {
+		close(h.moved)
+		h.moved = nil
+	}
 	for s := range h.observers(rf.session) {
 		if !s.put(rf.frame) {
 			h.forget(s) // too slow: it starts again from a snapshot
 			s.lose()
 		}
 	}
-	return nil
+	return e, nil
 }
 
 // ofSessions is how an EventSession begins: the most frequent one, and a large one.
 var ofSessions = fmt.Appendf(nil, `{"type":%q,`, EventSession)
 
-// lifecycle notes which outputs are over: those of ended runs, and of committed steps. It
-// reports whether the event changes the list of sessions, which everybody sees.
-func (h *hub) lifecycle(data []byte) (forAll bool, err error) {
-	if bytes.HasPrefix(data, ofSessions) {
-		return true, nil
+// life is what a node reads of a lifecycle event.
+type life struct {
+	Type      EventType
+	SessionID ID `json:"session_id"`
+	At        Time
+	Run       *struct {
+		ID              RunID
+		SessionID       ID `json:"session_id"`
+		State           RunState
+		CancelRequested bool `json:"cancel_requested"`
 	}
-	var e struct {
-		Type      EventType
-		SessionID ID `json:"session_id"`
-		At        Time
-		Run       *struct {
-			ID        RunID
-			SessionID ID `json:"session_id"`
-			State     RunState
-		}
-		Message *struct {
-			RunID RunID `json:"run_id"`
-			Role  Role
-			Step  int
-		}
-		ToolCall *struct {
-			Step   int
-			CallID string `json:"call_id"`
-			State  CallState
-		} `json:"tool_call"`
+	Message *struct {
+		RunID RunID `json:"run_id"`
+		Role  Role
+		Step  int
 	}
-	if err := json.Unmarshal(data, &e); err != nil {
-		return false, err
+	ToolCall *struct {
+		Step   int
+		CallID string `json:"call_id"`
+		State  CallState
+	} `json:"tool_call"`
+}
+
+// lifecycle notes which outputs are over: those of ended runs, and of committed steps.
+func (h *hub) lifecycle(data []byte) (*life, error) {
+	e := &life{}
+	if err := json.Unmarshal(data, e); err != nil {
+		return nil, err
 	}
 	if e.Type == EventRun || e.Type == EventAttempt { // what was held is out, or gone
 		delete(h.held, e.SessionID)
@@ -199,14 +213,14 @@ func (h *hub) lifecycle(data []byte) (forAll bool, err error) {
 	case e.Type == EventMessage && e.Message.Role == RoleReply:
 		if l := h.live[e.Message.RunID]; l != nil {
 			if err := l.merge(); err != nil {
-				return false, err
+				return nil, err
 			}
 			if l.output != nil && l.output.Step <= e.Message.Step {
 				l.output = nil
 			}
 		}
 	}
-	return e.Type == EventSession, nil
+	return e, nil
 }
 
 func (h *hub) keep(rf ringFrame) {
@@ -278,14 +292,49 @@ func (h *hub) subscribe(session ID) (s *subscriber, at string, now standing, err
 	return h.add(session), h.id(h.seq), now, nil
 }
 
+// position reads an id of this incarnation.
+func (h *hub) position(id string) (seq uint64, ok bool) {
+	incarnation, n, _ := strings.Cut(id, ".")
+	seq, err := strconv.ParseUint(n, 10, 64)
+	return seq, err == nil && incarnation == h.incarnation
+}
+
+// aheadAtMost is how long an observer waits for a position that is still to come.
+const aheadAtMost = time.Second
+
+// reach waits until an observer can go on after an id that it has from another node, which may have
+// been a little ahead of this one.
+func (h *hub) reach(ctx context.Context, after string) {
+	limit := time.NewTimer(aheadAtMost)
+	defer limit.Stop()
+	for {
+		h.mu.Lock()
+		seq, ok := h.position(after)
+		if ok = ok && seq > h.seq; ok && h.moved == nil {
+			h.moved = make(chan struct{})
+		}
+		moved := h.moved
+		h.mu.Unlock()
+		if !ok {
+			return
+		}
+		select {
+		case <-moved:
+		case <-limit.C:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 // resume begins to follow after an id. ok is false where that position is not of this
 // incarnation, or no longer, or not yet, here.
 func (h *hub) resume(session ID, after string) (s *subscriber, missed []*Frame, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	incarnation, n, _ := strings.Cut(after, ".")
-	seq, err := strconv.ParseUint(n, 10, 64)
-	if err != nil || incarnation != h.incarnation || seq > h.seq {
+	seq, ok := h.position(after)
+	if !ok || seq > h.seq {
 		return nil, nil, false
 	}
 	if seq < h.seq && (len(h.ring) == 0 || h.ring[0].seq > seq+1) {
@@ -308,55 +357,30 @@ func (h *hub) add(session ID) *subscriber {
 	return s
 }
 
-// watched reports whether somebody looks at the session: an open stream, or a lease.
-func (h *hub) watched(session ID, now time.Time) bool {
+// watchedHere are the sessions that an open stream of this node follows.
+func (h *hub) watchedHere() map[ID]bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for viewer, until := range h.leases[session] {
-		if now.Before(until) {
-			return true
+	watched := make(map[ID]bool, len(h.subs))
+	for id := range h.subs {
+		if id != "" {
+			watched[id] = true
 		}
-		delete(h.leases[session], viewer)
 	}
-	return len(h.subs[session]) > 0
+	return watched
 }
 
-// audience counts those who watch a session, by an open stream or a lease, and the streams.
-func (h *hub) audience(now time.Time) (viewers, streams int) {
+// audience counts the open streams, and those of them that watch a session.
+func (h *hub) audience() (watching, all int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for session, of := range h.subs {
-		streams += len(of)
+		all += len(of)
 		if session != "" {
-			viewers += len(of)
+			watching += len(of)
 		}
 	}
-	for _, of := range h.leases {
-		for _, until := range of {
-			if now.Before(until) {
-				viewers++
-			}
-		}
-	}
-	return viewers, streams
-}
-
-// lease lets a viewer count until a time; the zero time ends it.
-func (h *hub) lease(session ID, viewer string, until time.Time) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	of := h.leases[session]
-	switch {
-	case until.IsZero():
-		delete(of, viewer)
-		if len(of) == 0 {
-			delete(h.leases, session)
-		}
-	case of == nil:
-		h.leases[session] = map[string]time.Time{viewer: until}
-	default:
-		of[viewer] = until
-	}
+	return watching, all
 }
 
 func (h *hub) remove(s *subscriber) {

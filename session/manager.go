@@ -60,8 +60,10 @@ type Config struct {
 	Passing, WatchedRetries bool
 	// Jitter draws from [0,1) for the waits between attempts; nil: a random source.
 	Jitter func() float64
-	// Lease is how long a node may be silent before another takes its runs; default 30s.
+	// Lease is how long a node may be silent before another takes its runs; default 3s.
 	Lease time.Duration
+	// Queue tells several nodes of runs that wait; nil: each node looks for itself.
+	Queue Queue
 	// Sole: no other node uses the store, so that runs of other owners are orphans at once.
 	Sole bool
 	// Grace is how long runs may go on after Close was called; default 10s.
@@ -98,30 +100,39 @@ type Manager struct {
 	began  time.Time // when it knew what there is
 	hub    *hub
 
-	accept  context.Context // new requests; done first
-	work    context.Context // runs
-	stop    context.CancelFunc
-	halt    context.CancelCauseFunc
-	loops   sync.WaitGroup
-	runs    sync.WaitGroup
-	wake    chan struct{} // the dispatcher has something to look at
-	relay   chan struct{} // the outbox has something
-	counts  chan struct{} // the number of runs has changed
-	opened  signal        // what cooled off may be asked
-	outbox  outbox        // the relay's
-	quiet   chan struct{} // a run has ended
-	clock   chan struct{} // a schedule, who watches, or the network has changed
-	look    chan struct{} // somebody wants to know of the network
-	lookout lookout
+	accept   context.Context // new requests; done first
+	work     context.Context // runs
+	stop     context.CancelFunc
+	halt     context.CancelCauseFunc
+	loops    sync.WaitGroup
+	runs     sync.WaitGroup
+	alive    context.Context // until the last run here has ended
+	bury     context.CancelFunc
+	last     sync.WaitGroup // what goes on until then
+	wake     chan struct{}  // the dispatcher has something to look at
+	relay    chan struct{}  // the outbox has something
+	counts   chan struct{}  // the number of runs has changed
+	opened   signal         // what cooled off may be asked
+	answered signal         // the operator has answered about a call
+	outbox   outbox         // the relay's
+	inLog    inLog          // of what it publishes
+	peers    peers          // the node loop's
+	nodes    atomic.Int32   // how many there are
+	freed    atomic.Int32   // slots, since the dispatcher has looked
+	present  chan struct{}  // who watches here has changed
+	waiting  chan waiting   // runs to be announced
+	quiet    chan struct{}  // a run has ended
+	clock    chan struct{}  // a schedule, who watches, or the network has changed
+	look     chan struct{}  // somebody wants to know of the network
+	lookout  lookout
 	// unstored counts the runs whose rows or end the store does not take.
 	unstored atomic.Int64
 	notices  noticeLine
 
-	mu       sync.Mutex
-	active   map[RunID]context.CancelCauseFunc
-	answered chan struct{} // closed, and made anew, when the operator has answered about a call
-	closed   bool          // Close was called
-	ended    bool          // no run is started any more
+	mu     sync.Mutex
+	active map[RunID]activity
+	closed bool // Close was called
+	ended  bool // no run is started any more
 }
 
 // New starts a manager over a store and a log, which stay the caller's to close after it. It
@@ -131,7 +142,7 @@ func New(ctx context.Context, store Store, log Log, models Models, cfg Config) (
 		cfg.MaxSteps = 50
 	}
 	if cfg.Lease == 0 {
-		cfg.Lease = 30 * time.Second
+		cfg.Lease = 3 * time.Second
 	}
 	if cfg.AnswerWithin == 0 {
 		cfg.AnswerWithin = 10 * time.Minute
@@ -147,18 +158,25 @@ func New(ctx context.Context, store Store, log Log, models Models, cfg Config) (
 	}
 	m := &Manager{
 		store: store, log: log, models: models, cfg: cfg,
-		owner:  NewID[string]("node_", time.Now()),
-		hub:    newHub(log.Incarnation()),
-		wake:   make(chan struct{}, 1),
-		relay:  make(chan struct{}, 1),
-		counts: make(chan struct{}, 1),
-		quiet:  make(chan struct{}, 1),
-		clock:  make(chan struct{}, 1),
-		look:   make(chan struct{}, 1),
-		active: map[RunID]context.CancelCauseFunc{}, answered: make(chan struct{}),
+		owner:   NewID[string]("node_", time.Now()),
+		hub:     newHub(log.Incarnation()),
+		wake:    make(chan struct{}, 1),
+		relay:   make(chan struct{}, 1),
+		counts:  make(chan struct{}, 1),
+		quiet:   make(chan struct{}, 1),
+		clock:   make(chan struct{}, 1),
+		look:    make(chan struct{}, 1),
+		present: make(chan struct{}, 1),
+		waiting: make(chan waiting, 256),
+		active:  map[RunID]activity{},
 	}
+	m.nodes.Store(1)
+	m.alive, m.bury = context.WithCancel(context.Background())
 	m.accept, m.stop = context.WithCancel(context.Background())
 	m.work, m.halt = context.WithCancelCause(context.Background())
+	if !cfg.Sole {
+		m.hub.heard = m.heard
+	}
 	caughtUp := make(chan struct{})
 	m.loop(func() { m.follow(caughtUp) })
 	select {
@@ -167,9 +185,9 @@ func New(ctx context.Context, store Store, log Log, models Models, cfg Config) (
 		m.Close()
 		return nil, context.Cause(ctx)
 	}
-	if err := m.releaseOrphans(ctx); err != nil {
+	if err := m.join(ctx); err != nil {
 		m.Close()
-		return nil, fmt.Errorf("take over runs: %w", err)
+		return nil, err
 	}
 	if err := m.endOutputs(ctx); err != nil {
 		m.Close()
@@ -188,6 +206,27 @@ func New(ctx context.Context, store Store, log Log, models Models, cfg Config) (
 	kick(m.relay)
 	kick(m.wake)
 	return m, nil
+}
+
+// join makes this node one of those that work.
+func (m *Manager) join(ctx context.Context) error {
+	if m.cfg.Sole {
+		if err := m.releaseOrphans(ctx); err != nil {
+			return fmt.Errorf("take over runs: %w", err)
+		}
+		return nil
+	}
+	if _, err := m.beat(ctx); err != nil {
+		return fmt.Errorf("join the other nodes: %w", err)
+	}
+	m.last.Go(m.nodeLoop)
+	if m.cfg.Queue != nil {
+		m.last.Go(m.queueLoop)
+		if m.cfg.ConcurrentRuns > 0 {
+			m.loop(m.serveLoop)
+		}
+	}
+	return nil
 }
 
 func (m *Manager) loop(f func()) {
@@ -226,11 +265,13 @@ func (m *Manager) Close() error {
 	m.ended = true
 	m.mu.Unlock()
 	m.runs.Wait()
-	if err := m.log.Ready(context.Background()); errors.Is(err, ErrUnavailable) {
-		m.cfg.Log.Warn("lifecycle events wait in the store for the next start", "error", err)
-		return m.emptyOutbox(context.Background())
+	err := m.settleOutbox(context.Background())
+	m.bury()
+	m.last.Wait()
+	if !m.cfg.Sole {
+		err = errors.Join(err, m.leave(context.Background()))
 	}
-	return errors.Join(m.drainOutbox(context.Background()), m.emptyOutbox(context.Background()))
+	return err
 }
 
 func (m *Manager) busy() bool {
@@ -333,53 +374,4 @@ func sessionStatus(tx ReadTx, id ID) (Session, Status, error) {
 	}
 	st, err := status(tx, s)
 	return s, st, err
-}
-
-// System counts what the server does.
-func (m *Manager) System(ctx context.Context) (sys System, err error) {
-	err = m.store.View(ctx, func(tx ReadTx) error {
-		sys, err = m.system(tx)
-		return err
-	})
-	return sys, err
-}
-
-func (m *Manager) system(tx ReadTx) (System, error) {
-	now := time.Now()
-	running, queued, err := tx.CountRuns()
-	if err != nil {
-		return System{}, err
-	}
-	offs, err := cooling(tx, now)
-	if err != nil {
-		return System{}, err
-	}
-	spend, err := m.spendInfo(tx, now)
-	return System{
-		Version: m.cfg.Version, Rehearsal: m.cfg.Rehearsal, ConcurrentRuns: m.cfg.ConcurrentRuns,
-		Running: running, Queued: queued, Now: At(now), Spend: spend,
-		CoolOffs: offs,
-	}, err
-}
-
-// announceLoop tells observers the counts of the whole server when they have changed, at most
-// ten times a second.
-func (m *Manager) announceLoop() {
-	for {
-		select {
-		case <-m.counts:
-		case <-m.work.Done():
-			return
-		}
-		if sys, err := m.System(m.work); err == nil {
-			m.hub.broadcast(Event{Type: EventSystem, System: &sys, At: sys.Now})
-		} else if m.work.Err() == nil {
-			m.cfg.Log.Warn("count the runs", "error", err)
-		}
-		select {
-		case <-time.After(100 * time.Millisecond):
-		case <-m.work.Done():
-			return
-		}
-	}
 }

@@ -23,6 +23,7 @@ type oneSchedule struct {
 func (o *oneSchedule) View(_ context.Context, f func(ReadTx) error) error             { return f(o) }
 func (o *oneSchedule) Update(_ context.Context, _ Durability, f func(Tx) error) error { return f(o) }
 func (o *oneSchedule) Schedules(...ScheduleState) ([]Schedule, error)                 { return []Schedule{o.now}, nil }
+func (o *oneSchedule) Watched(Time) ([]Viewer, error)                                 { return nil, nil }
 func (o *oneSchedule) Run(id RunID) (Run, error)                                      { return Run{ID: id, Model: "far/m"}, nil }
 func (o *oneSchedule) Session(id ID) (Session, error)                                 { return Session{ID: id}, nil }
 func (o *oneSchedule) Touch(ID, int, Time) (int64, error)                             { return 1, nil }
@@ -59,7 +60,7 @@ func TestNetworkComesBack(t *testing.T) {
 		m := &Manager{store: store, hub: newHub("i"), cfg: Config{Policy: recovery.DefaultPolicy(), Network: net, Hooks: noHooks{}},
 			relay: make(chan struct{}, 1), clock: make(chan struct{}, 1), look: make(chan struct{}, 1)}
 		m.accept, m.stop = context.WithCancel(t.Context())
-		m.hub.lease(s.SessionID, "tab", start.Add(time.Hour))
+		m.hub.add(s.SessionID)
 		m.loop(m.scheduleLoop)
 		m.loop(m.lookoutLoop)
 		time.AfterFunc(22*time.Second, func() { net.there.Store(true) })

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/reprise-run/reprise/llm/replay"
@@ -126,19 +127,27 @@ type Standing struct {
 	Running, Queued int
 	Schedules       map[ScheduleState]int
 	CoolingOff      int // models and keys that are not asked for a while
-	Viewers         int // streams and leases that watch a session
-	Streams         int // open event streams, also of the list alone
+	Viewers         int // streams of this node, and leases of all nodes, that watch a session
+	Streams         int // open event streams of this node, also of the list alone
 	Unstored        int // runs of this node whose rows or end the store does not take
 }
 
 // Standing counts what there is now. With an error it says what this node knows without the store.
 func (m *Manager) Standing(ctx context.Context) (s Standing, err error) {
-	s.Viewers, s.Streams = m.hub.audience(time.Now())
+	watching, streams := m.hub.audience()
+	s.Viewers, s.Streams = watching, streams
 	s.Unstored = int(m.unstored.Load())
 	err = m.store.View(ctx, func(tx ReadTx) error {
-		if s.Running, s.Queued, err = tx.CountRuns(); err != nil {
+		runs, err := tx.CountRuns(m.owner)
+		if err != nil {
 			return err
 		}
+		s.Running, s.Queued = runs.Running, runs.Queued
+		viewers, err := tx.Watched(At(time.Now()))
+		if err != nil {
+			return err
+		}
+		s.Viewers = watching + len(slices.DeleteFunc(viewers, func(v Viewer) bool { return v.Until == 0 }))
 		offs, err := cooling(tx, time.Now())
 		if err != nil {
 			return err

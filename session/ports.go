@@ -89,8 +89,15 @@ type ReadTx interface {
 	QueuedRuns(limit int) ([]Run, error)
 	// RunningRuns lists the running runs.
 	RunningRuns() ([]Run, error)
-	// CountRuns counts the running and the queued runs, but those that a call has begun.
-	CountRuns() (running, queued int, err error)
+	// CountRuns counts the running runs, those of an owner, and the queued runs, but those that a call
+	// has begun.
+	CountRuns(owner string) (Counts, error)
+	// OwnedRuns lists the running runs of an owner.
+	OwnedRuns(owner string) ([]Owned, error)
+	// Nodes lists the nodes that have given a sign of life, and who else owns a running run.
+	Nodes() ([]Node, error)
+	// Watched lists who watches a session at a time.
+	Watched(now Time) ([]Viewer, error)
 
 	// Schedules lists the schedules in any of the states, by the time of their next start.
 	Schedules(states ...ScheduleState) ([]Schedule, error)
@@ -164,8 +171,14 @@ type Tx interface {
 	// PutRun writes every column of a run that may change, where the stored run has the
 	// expected state and generation; else ErrLost.
 	PutRun(r Run, expect RunState, generation int64) error
-	// ExtendLeases moves the lease of every running run of an owner.
-	ExtendLeases(owner string, until Time) error
+
+	// Beat gives a node's sign of life: it counts, from 1, and begins anew after Bury, which forgets
+	// the node and its viewers.
+	Beat(node string) (int64, error)
+	Bury(node string) error
+	// PutViewer stores that somebody watches a session; DeleteViewer that they do not, if they did.
+	PutViewer(v Viewer) error
+	DeleteViewer(id ID, viewer string) error
 
 	// NextToken raises the session's counter of schedule tokens and returns it.
 	NextToken(id ID) (int64, error)
@@ -250,8 +263,8 @@ type Tx interface {
 	PutIdempotent(i Idempotent) error
 	InsertAudit(a Audit) error
 	PutMeta(key, value string) error
-	// Prune deletes what has expired: idempotency answers older than before, and cool-offs
-	// and fences that ended before it.
+	// Prune deletes what has expired: idempotency answers older than before, and cool-offs,
+	// fences and viewers that ended before it.
 	Prune(before Time) error
 }
 

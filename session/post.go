@@ -62,9 +62,9 @@ func (m *Manager) ask(ctx context.Context, q Act, id ID, f func(tx Tx, s Session
 	} else if err != nil {
 		return Receipt{}, err
 	}
-	var runs []Run
+	var runs, left []Run
 	err = m.update(ctx, Full, func(tx Tx) error {
-		runs = nil
+		runs, left = nil, nil
 		repeated := true
 		r, err = once(tx, q, func() (Receipt, error) {
 			repeated = false
@@ -77,7 +77,7 @@ func (m *Manager) ask(ctx context.Context, q Act, id ID, f func(tx Tx, s Session
 		if err != nil || repeated {
 			return err
 		}
-		if runs, err = m.claim(tx); err != nil { // where a slot is free it need not wait for the dispatcher
+		if runs, left, err = m.claim(tx, 0, claimAtOnce); err != nil { // where a slot is free it need not wait for the dispatcher
 			return err
 		}
 		for _, run := range runs {
@@ -92,6 +92,11 @@ func (m *Manager) ask(ctx context.Context, q Act, id ID, f func(tx Tx, s Session
 	}
 	for _, run := range runs {
 		m.start(run)
+	}
+	for _, run := range left {
+		if run.SessionID == id { // of the others somebody has told
+			m.announce(run)
+		}
 	}
 	kick(m.counts)
 	return r, nil

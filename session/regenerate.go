@@ -300,11 +300,9 @@ func (m *Manager) Cancel(ctx context.Context, actor string, id ID, rid RunID) (r
 	if err != nil {
 		return Run{}, err
 	}
-	m.mu.Lock()
-	if cancel := m.active[rid]; cancel != nil && r.CancelRequested {
-		cancel(errStopped)
+	if r.CancelRequested {
+		m.endHere(rid, 0, errStopped)
 	}
-	m.mu.Unlock()
 	if r.State == Queued {
 		kick(m.wake)
 	}

@@ -1,9 +1,11 @@
 package session
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync"
 	"time"
 )
@@ -42,6 +44,52 @@ const emptyAt = 512
 // publishAtOnce is how many events are read in one transaction at most.
 const publishAtOnce = 256
 
+// readAnew is after how long what was read of the outbox is read again: well below the time for which
+// the log knows what was published, in case this process was paused.
+const readAnew = 30 * time.Second
+
+// inLog is how far the log has been seen to come with each session, for as long as an event may still
+// be in the outbox. Every node publishes all that it finds there, in order, so that a session's order
+// holds whoever has changed it; what it has seen in the log it need not. Safe for concurrent use.
+type inLog struct {
+	mu          sync.Mutex
+	now, before map[ID]int64 // revisions
+}
+
+func (s *inLog) saw(id ID, revision int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.now == nil {
+		s.now = map[ID]int64{}
+	}
+	s.now[id] = max(s.now[id], revision)
+}
+
+func (s *inLog) has(id ID, revision int64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return revision > 0 && revision <= max(s.now[id], s.before[id])
+}
+
+// turn forgets what was not seen since the last one.
+func (s *inLog) turn() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.now, s.before = nil, s.now
+}
+
+// revisionOf reads the revision of an encoded lifecycle event, before which nothing is long; 0: it has
+// none.
+func revisionOf(data []byte) int64 {
+	_, rest, _ := bytes.Cut(data[:min(len(data), 256)], []byte(`"revision":`))
+	digits, _, _ := bytes.Cut(rest, []byte(","))
+	n, err := strconv.ParseInt(string(digits), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
 // relayLoop moves lifecycle events from the store to the log, in order.
 func (m *Manager) relayLoop() {
 	retry := time.NewTicker(sweepEvery)
@@ -60,6 +108,7 @@ func (m *Manager) relayLoop() {
 			if err := m.emptyOutbox(m.work); err != nil && m.work.Err() == nil {
 				m.cfg.Log.Error("delete published events", "error", err)
 			}
+			m.inLog.turn()
 		case <-m.work.Done():
 			return
 		}
@@ -72,6 +121,7 @@ func (m *Manager) relayLoop() {
 func (m *Manager) drainOutbox(ctx context.Context) error {
 	for {
 		var rows []Outboxed
+		began := time.Now()
 		err := m.store.View(ctx, func(tx ReadTx) (err error) {
 			rows, err = tx.Outbox(m.outbox.published, publishAtOnce)
 			return err
@@ -79,16 +129,33 @@ func (m *Manager) drainOutbox(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		more := len(rows) == publishAtOnce // else whoever commits another one wakes the relay
 		for _, row := range rows {
-			if err := m.log.Publish(ctx, row.SessionID, fmt.Sprintf("outbox-%d", row.Seq), row.Data); err != nil {
-				return fmt.Errorf("publish for session %s: %w", row.SessionID, err)
+			if time.Since(began) > readAnew {
+				more = true
+				break
+			}
+			if !m.inLog.has(row.SessionID, revisionOf(row.Data)) {
+				if err := m.log.Publish(ctx, row.SessionID, fmt.Sprintf("outbox-%d", row.Seq), row.Data); err != nil {
+					return fmt.Errorf("publish for session %s: %w", row.SessionID, err)
+				}
 			}
 			m.outbox.published = row.Seq
 		}
-		if len(rows) < publishAtOnce { // whoever commits another one wakes the relay
+		if !more {
 			return nil
 		}
 	}
+}
+
+// settleOutbox publishes what is left when this node stops, where the log can be reached, and deletes
+// what was published.
+func (m *Manager) settleOutbox(ctx context.Context) error {
+	if err := m.log.Ready(ctx); errors.Is(err, ErrUnavailable) {
+		m.cfg.Log.Warn("lifecycle events wait in the store for the next start", "error", err)
+		return m.emptyOutbox(ctx)
+	}
+	return errors.Join(m.drainOutbox(ctx), m.emptyOutbox(ctx))
 }
 
 // emptyOutbox deletes what was published.

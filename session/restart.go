@@ -13,28 +13,34 @@ import (
 	"github.com/reprise-run/reprise/recovery"
 )
 
-// releaseOrphans queues the runs again whose owner is gone. It judges nothing: whoever claims
-// one does, after its marker in the log has fenced the old owner.
+// releaseOrphans queues the runs again that an earlier process has left, where no other one uses the
+// store.
 func (m *Manager) releaseOrphans(ctx context.Context) error {
 	return m.update(ctx, Full, func(tx Tx) error {
-		runs, err := tx.RunningRuns()
-		if err != nil {
+		if err := releaseRuns(tx, func(string) bool { return true }); err != nil {
 			return err
 		}
-		now := time.Now()
-		for _, r := range runs {
-			if r.Owner == m.owner || !m.cfg.Sole && r.LeaseUntil.Std().After(now) {
-				continue
-			}
-			if err := release(tx, r, now); err != nil {
-				return fmt.Errorf("release run %s: %w", r.ID, err)
-			}
-		}
-		if m.cfg.Sole {
-			return releaseProbes(tx)
-		}
-		return nil
+		return releaseProbes(tx)
 	})
+}
+
+// releaseRuns queues the running runs again of owners that are gone. It judges nothing: whoever claims
+// one does, after its marker in the log has fenced the old owner.
+func releaseRuns(tx Tx, gone func(owner string) bool) error {
+	runs, err := tx.RunningRuns()
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	for _, r := range runs {
+		if !gone(r.Owner) {
+			continue
+		}
+		if err := release(tx, r, now); err != nil {
+			return fmt.Errorf("release run %s: %w", r.ID, err)
+		}
+	}
+	return nil
 }
 
 // releaseProbes gives back the probes of a process that has died: nobody else would try what
@@ -68,7 +74,7 @@ func release(tx Tx, r Run, now time.Time) error {
 	}
 	generation := r.Generation
 	r.Generation++
-	r.State, r.Owner, r.LeaseUntil = Queued, "", 0
+	r.State, r.Owner = Queued, ""
 	if err := tx.PutRun(r, Running, generation); err != nil {
 		return err
 	}

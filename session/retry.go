@@ -75,14 +75,19 @@ func stopWaiting(tx Tx, now, was Schedule, state ScheduleState, reason string) (
 }
 
 // scheduleLoop lets time pass for the schedules that wait. It looks at the wall clock again at
-// least every half minute, so that a clock that jumps, or a machine that slept, is noticed.
+// least every half minute, so that a clock that jumps, or a machine that slept, is noticed; and more
+// often where another node may have set a time and died.
 func (m *Manager) scheduleLoop() {
+	longest := 30 * time.Second
+	if !m.cfg.Sole {
+		longest = 5 * time.Second
+	}
 	for {
 		again, err := m.passTime()
 		if err != nil && m.accept.Err() == nil {
 			m.cfg.Log.Error("look at the schedules", "error", err)
 		}
-		wait := 30 * time.Second
+		wait := longest
 		if err != nil {
 			wait = sweepEvery
 		} else if !again.IsZero() {
@@ -146,9 +151,18 @@ func (m *Manager) scenes() (waiting []Schedule, scenes []scene, err error) {
 		if err != nil {
 			return err
 		}
+		watched := m.hub.watchedHere()
+		if len(waiting) > 0 {
+			viewers, err := tx.Watched(At(time.Now()))
+			if err != nil {
+				return err
+			}
+			for _, v := range viewers {
+				watched[v.SessionID] = true
+			}
+		}
 		for _, s := range waiting {
-			c := scene{now: time.Now(), began: m.began, live: live}
-			c.watched = m.hub.watched(s.SessionID, c.now)
+			c := scene{now: time.Now(), began: m.began, live: live, watched: watched[s.SessionID]}
 			if c.network, err = m.networkFor(tx, s, c.now); err != nil {
 				return err
 			}

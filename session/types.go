@@ -270,7 +270,6 @@ type Run struct {
 	Generation int64  `json:"generation"`
 	Claims     int    `json:"claims"`
 	Owner      string `json:"owner,omitempty"` // the node that runs it
-	LeaseUntil Time   `json:"lease_until,omitempty"`
 	// Steps counts the committed steps, and Requests those of the step that is not.
 	Steps    int `json:"steps"`
 	Requests int `json:"requests"`

@@ -19,15 +19,16 @@ func (m *Manager) AddViewer(ctx context.Context, id ID, viewer string) error {
 	if _, err := m.Session(ctx, id); err != nil {
 		return err
 	}
-	m.hub.lease(id, viewer, time.Now().Add(viewerLease))
+	err := m.store.Update(ctx, Soft, func(tx Tx) error {
+		return tx.PutViewer(Viewer{SessionID: id, Viewer: viewer, Until: At(time.Now().Add(viewerLease))})
+	})
 	kick(m.clock)
-	return nil
+	return err
 }
 
 // RemoveViewer ends a viewer's lease. There need not be one.
-func (m *Manager) RemoveViewer(_ context.Context, id ID, viewer string) error {
-	m.hub.lease(id, viewer, time.Time{})
-	return nil
+func (m *Manager) RemoveViewer(ctx context.Context, id ID, viewer string) error {
+	return m.store.Update(ctx, Soft, func(tx Tx) error { return tx.DeleteViewer(id, viewer) })
 }
 
 // listed bounds the sessions of a snapshot: those that changed last. The others are read with
@@ -47,6 +48,9 @@ type Watch struct {
 // returned, or with no frames after 15 s in which nothing did. The frames are shared: f must
 // not change them. It does not keep the slice.
 func (m *Manager) Watch(ctx context.Context, w Watch, f func([]*Frame) error) error {
+	if !m.cfg.Sole {
+		m.hub.reach(ctx, w.After)
+	}
 	for {
 		sub, missed, ok := m.hub.resume(w.Session, w.After)
 		if !ok {
@@ -57,8 +61,9 @@ func (m *Manager) Watch(ctx context.Context, w Watch, f func([]*Frame) error) er
 			}
 			missed = []*Frame{first}
 		}
-		if w.Session != "" {
-			kick(m.clock) // a viewer has come
+		if w.Session != "" { // a viewer has come
+			kick(m.clock)
+			m.presence()
 		}
 		err := m.observe(ctx, sub, missed, f)
 		if err != nil {
@@ -70,6 +75,7 @@ func (m *Manager) Watch(ctx context.Context, w Watch, f func([]*Frame) error) er
 
 // observe returns nil when the observer was too slow.
 func (m *Manager) observe(ctx context.Context, sub *subscriber, frames []*Frame, f func([]*Frame) error) error {
+	defer m.presence()
 	defer m.hub.remove(sub)
 	// A timer that wakes costs less than one to wait for.
 	last, quiet := time.Now(), time.AfterFunc(silence, func() { kick(sub.ready) })
@@ -93,6 +99,13 @@ func (m *Manager) observe(ctx context.Context, sub *subscriber, frames []*Frame,
 		if frames, lost = sub.take(); lost {
 			return nil
 		}
+	}
+}
+
+// presence lets the other nodes know who watches here.
+func (m *Manager) presence() {
+	if !m.cfg.Sole {
+		kick(m.present)
 	}
 }
 

@@ -40,17 +40,21 @@ type world struct {
 
 func newWorld(t *testing.T, scripts ...[]llmtest.Step) *world {
 	t.Helper()
-	dir := t.TempDir()
-	st, err := sqlite.Open(filepath.Join(dir, "reprise.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { st.Close() })
-	log, err := eventlog.Open(t.Context(), eventlog.Options{Dir: filepath.Join(dir, "log")})
+	log, err := eventlog.Open(t.Context(), eventlog.Options{Dir: filepath.Join(t.TempDir(), "log")})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { log.Close() })
+	return worldOn(t, log, scripts...)
+}
+
+func worldOn(t *testing.T, log session.Log, scripts ...[]llmtest.Step) *world {
+	t.Helper()
+	st, err := sqlite.Open(filepath.Join(t.TempDir(), "reprise.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { st.Close() })
 	policy := recovery.DefaultPolicy()
 	policy.Tier1.Base = 2 * time.Millisecond
 	return &world{t: t, store: st, log: log, provider: llmtest.Script(scripts...), cfg: session.Config{
@@ -88,7 +92,8 @@ func (w *world) About(provider, model string) llm.ModelFacts { return w.facts }
 func (w *world) start() *world {
 	w.t.Helper()
 	w.startOn(w.store, w.log)
-	w.t.Cleanup(func() { w.m.Close() })
+	m := w.m
+	w.t.Cleanup(func() { m.Close() })
 	return w
 }
 

@@ -96,7 +96,7 @@ ON CONFLICT (key) DO UPDATE SET value = excluded.value`, key, value)
 
 func (t *tx) Prune(before session.Time) error {
 	for _, expired := range []string{`DELETE FROM credential_state WHERE until < $1`, `DELETE FROM fences WHERE expires_at < $1`,
-		`DELETE FROM idempotency WHERE at < $1`} {
+		`DELETE FROM idempotency WHERE at < $1`, `DELETE FROM viewers WHERE until > 0 AND until < $1`} {
 		if _, err := t.exec(expired, before); err != nil {
 			return err
 		}

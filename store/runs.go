@@ -8,13 +8,13 @@ import (
 )
 
 const runColumns = `id, session_id, message_id, state, trigger, continues, actor, model, origin,
-attempt, since, token, generation, claims, owner, lease_until, steps, requests, parked, cancel_requested, cancelled_by,
+attempt, since, token, generation, claims, owner, steps, requests, parked, cancel_requested, cancelled_by,
 queued_at, started_at, ended_at, reason, failure, recovery, routing, parent`
 
 func runFields(r *session.Run) []any {
 	return []any{&r.ID, &r.SessionID, &r.MessageID, word[session.RunState]{&r.State, runStates},
 		word[session.Trigger]{&r.Trigger, triggers}, &r.Continues, &r.Actor, &r.Model, asJSON(&r.Origin),
-		&r.Attempt, &r.Since, &r.Token, &r.Generation, &r.Claims, &r.Owner, &r.LeaseUntil, &r.Steps, &r.Requests, &r.Parked, &r.CancelRequested,
+		&r.Attempt, &r.Since, &r.Token, &r.Generation, &r.Claims, &r.Owner, &r.Steps, &r.Requests, &r.Parked, &r.CancelRequested,
 		&r.CancelledBy, &r.QueuedAt, &r.StartedAt, &r.EndedAt, &r.Reason, asJSON(&r.Failure),
 		asJSON(&r.Recovery), asJSON(&r.Routing), orNull(&r.Parent)}
 }
@@ -54,12 +54,11 @@ func (r *reader) RunningRuns() ([]session.Run, error) {
 	return list(r, runFields, `SELECT `+runColumns+` FROM runs WHERE state = 'running' ORDER BY id`)
 }
 
-func (r *reader) CountRuns() (running, queued int, err error) {
-	type counts struct{ running, queued int }
-	n, err := one(r, func(c *counts) []any { return []any{&c.running, &c.queued} }, `SELECT
-COUNT(CASE WHEN state = 'running' THEN 1 END), COUNT(CASE WHEN state = 'queued' THEN 1 END)
-FROM runs WHERE state IN ('queued', 'running') AND parent IS NULL`)
-	return n.running, n.queued, err
+func (r *reader) CountRuns(owner string) (session.Counts, error) {
+	return one(r, func(c *session.Counts) []any { return []any{&c.Running, &c.Own, &c.Queued} }, `SELECT
+COUNT(CASE WHEN state = 'running' THEN 1 END), COUNT(CASE WHEN state = 'running' AND owner = $1 THEN 1 END),
+COUNT(CASE WHEN state = 'queued' THEN 1 END)
+FROM runs WHERE state IN ('queued', 'running') AND parent IS NULL`, owner)
 }
 
 func (t *tx) InsertRun(r session.Run) error {
@@ -68,7 +67,7 @@ func (t *tx) InsertRun(r session.Run) error {
 	}
 	err := t.change(`INSERT INTO runs (`+runColumns+`, number)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20,
-$21, $22, $23, $24, $25, $26, $27, $28, $29, (SELECT COALESCE(MAX(number), 0) + 1 FROM runs WHERE session_id = $2))
+$21, $22, $23, $24, $25, $26, $27, $28, (SELECT COALESCE(MAX(number), 0) + 1 FROM runs WHERE session_id = $2))
 ON CONFLICT DO NOTHING`, runFields(&r)...)
 	if !errors.Is(err, session.ErrLost) {
 		return err
@@ -90,15 +89,10 @@ func (t *tx) PutRun(r session.Run, expect session.RunState, generation int64) er
 		return session.ErrLost
 	}
 	return t.change(`UPDATE runs SET state = $4, origin = $5, generation = $6, claims = $7, owner = $8,
-lease_until = $9, steps = $10, requests = $11, cancel_requested = $12, cancelled_by = $13,
-started_at = $14, ended_at = $15, reason = $16, failure = $17, recovery = $18, parked = $19
+steps = $9, requests = $10, cancel_requested = $11, cancelled_by = $12,
+started_at = $13, ended_at = $14, reason = $15, failure = $16, recovery = $17, parked = $18
 WHERE id = $1 AND state = $2 AND generation = $3`,
 		r.ID, expect, generation, word[session.RunState]{&r.State, runStates}, asJSON(&r.Origin),
-		r.Generation, r.Claims, r.Owner, r.LeaseUntil, r.Steps, r.Requests, r.CancelRequested,
+		r.Generation, r.Claims, r.Owner, r.Steps, r.Requests, r.CancelRequested,
 		r.CancelledBy, r.StartedAt, r.EndedAt, r.Reason, asJSON(&r.Failure), asJSON(&r.Recovery), r.Parked)
-}
-
-func (t *tx) ExtendLeases(owner string, until session.Time) error {
-	_, err := t.exec(`UPDATE runs SET lease_until = $2 WHERE owner = $1 AND state = 'running'`, owner, until)
-	return err
 }

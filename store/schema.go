@@ -3,6 +3,7 @@ package store
 import (
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 )
 
@@ -59,6 +60,9 @@ func schema() ([]*table, error) {
 				all, byName[t.name] = append(all, t), t
 			case what == "ALTER TABLE" && words[3] == "ADD" && byName[words[2]] != nil:
 				byName[words[2]].define(strings.Join(words[5:], " "))
+			case what == "ALTER TABLE" && words[3] == "DROP" && byName[words[2]] != nil:
+				t := byName[words[2]]
+				t.columns = slices.DeleteFunc(t.columns, func(c column) bool { return c.name == words[5] })
 			case what == "CREATE INDEX", what == "CREATE UNIQUE", what == "INSERT INTO":
 			default:
 				return nil, fmt.Errorf("%s: a move does not know what becomes of %q", name, lines[0])

@@ -2,7 +2,7 @@
 // with each, and the record of every call.
 //
 // It promises: a key is shown once and kept as a hash; one that was revoked counts no more at once
-// in this process, and within two seconds in others; a request that a cap on cost applies to leaves
+// in this process, and within a second in others; a request that a cap on cost applies to leaves
 // after what it may cost at most was set aside, in the transaction that looks at what is left, so
 // that a cap holds for any number of calls at a time on any number of nodes; a call that ends is on
 // disk within a tenth of a second, off the path of its answer, and a read through this package sees

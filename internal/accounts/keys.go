@@ -22,7 +22,7 @@ const Prefix = "rpk_"
 
 // fresh is how long what was read of the keys counts. What changes through this process counts at
 // once.
-const fresh = 2 * time.Second
+const fresh = time.Second
 
 // directory is what was read of the keys. It is replaced, never changed.
 type directory struct {

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/reprise-run/reprise/eventlog/logtest"
 	"github.com/reprise-run/reprise/failure"
 	"github.com/reprise-run/reprise/llm/replay"
 	"github.com/reprise-run/reprise/recovery"
@@ -124,10 +125,10 @@ func revisionOf(event []byte) int64 {
 }
 
 // auditLog reads the lifecycle events as an observer does.
-func (f *facts) auditLog(log *memory) {
+func (f *facts) auditLog(log *logtest.Memory) {
 	revision := int64(0)
 	ends := map[session.RunID]session.RunState{}
-	for _, rec := range log.records {
+	for _, rec := range log.Records() {
 		if rec.Run != "" {
 			continue
 		}

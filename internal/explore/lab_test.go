@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/reprise-run/reprise/eventlog/logtest"
 	"github.com/reprise-run/reprise/session"
 	"github.com/reprise-run/reprise/store"
 )
@@ -137,7 +138,7 @@ func (l *lab) once(sc *scenario, s schedule, out io.Writer) result {
 
 // play plays one schedule of a scenario.
 func (l *lab) play(sc *scenario, s schedule, out io.Writer) result {
-	w := &world{sc: sc, store: l.store, log: newMemory(), out: out, used: map[string]bool{}, offered: -1, waited: -1}
+	w := &world{sc: sc, store: l.store, log: logtest.NewMemory(), out: out, used: map[string]bool{}, offered: -1, waited: -1}
 	w.parked.arrived = make(chan struct{}, 1)
 	w.facts = newFacts(w)
 	open := w.play(s)

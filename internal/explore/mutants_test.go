@@ -33,8 +33,9 @@ var mutants = []mutant{
 		"		a.calls = true\n", ""}}},
 	{"a cancel keeps what was held", "held answer", Held, []edit{{"recovery/do.go",
 		"			end = broken.Cut\n", "			end = broken.Keep\n"}}},
-	{"a stale generation may send", "second node", Fence, []edit{{"session/ledger.go",
-		"case c.State != Running || c.Generation != scope.Generation:", "case c.State != Running:"}}},
+	{"a stale generation may send", "second node", Fence, []edit{
+		{"session/ledger.go", "case c.State != Running || c.Generation != scope.Generation:", "case c.State != Running:"},
+		{"session/nodes.go", "	m.compare(held, own)\n", "	_ = own\n"}}},
 	{"a tool starts although its run was cancelled", "tool", CancelWins, []edit{{"session/calls.go",
 		"		if run.CancelRequested {\n			return ErrLost\n		}\n", ""}}},
 	{"the stored result of a tool is not used", "two tools, then a failure", GoesOn, []edit{{"session/calls.go",
@@ -61,8 +62,8 @@ var mutants = []mutant{
 		"	if err := tx.SealOpen(r.ID, At(now)); err != nil {\n		return err\n	}\n", "	_ = now\n"}}},
 	{"a partial reply is not kept", "answer", Kept, []edit{{"session/execute.go",
 		"		if parts := stopped.Output.Parts(); len(parts) > 0 {", "		if parts := stopped.Output.Parts(); len(parts) > 1 {"}}},
-	{"runs are taken over at the start alone", "second node", Progress, []edit{{"session/dispatch.go",
-		"	if !m.cfg.Sole {\n", "	if false {\n"}}},
+	{"nobody takes runs over", "second node", Progress, []edit{{"session/nodes.go",
+		"		if quiet >= lease {\n", "		if quiet < 0 {\n"}}},
 	{"a record is appended twice", "answer", Once, []edit{{"session/ledger.go",
 		"	return x.writer.Append(ctx, data)\n", "	if err := x.writer.Append(ctx, data); err != nil {\n		return err\n	}\n	return x.writer.Append(ctx, data)\n"}}},
 	{"an old owner ends the run again", "second node", OneEnd, []edit{

@@ -101,8 +101,8 @@ func nameOf(stack []uintptr) string {
 // whose order with others is not explored. A name that is here and no longer there costs
 // schedules, nothing else.
 var (
-	inner  = []string{"update", "commit", "ask", "retime", "settle", "releaseOrphans"}
-	upkeep = []string{"drainOutbox", "emptyOutbox", "sweep", "keepLeases", "purge", "System", "announceLoop", "snapshot"}
+	inner  = []string{"update", "commit", "ask", "retime", "settle", "claimSome", "releaseOrphans"}
+	upkeep = []string{"drainOutbox", "emptyOutbox", "sweep", "purge", "beat", "takeOver", "tellPresence", "leave", "System", "announceLoop", "snapshot"}
 )
 
 func (n *node) kindOf(who string, k kind) kind {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/reprise-run/reprise/agent"
+	"github.com/reprise-run/reprise/eventlog/logtest"
 	"github.com/reprise-run/reprise/llm"
 	"github.com/reprise-run/reprise/recovery"
 	"github.com/reprise-run/reprise/session"
@@ -21,7 +22,7 @@ import (
 type world struct {
 	sc      *scenario
 	store   session.Store
-	log     *memory
+	log     *logtest.Memory
 	out     io.Writer // the transcript; nil: none
 	telling sync.Mutex
 	began   time.Time
@@ -51,7 +52,7 @@ type node struct {
 }
 
 // lease is how long a node may be silent before another takes its runs.
-const lease = 5 * time.Second
+const lease = 3 * time.Second
 
 // patience is how long the scheduler lets time pass with nothing happening until it calls a run
 // stuck; more than any wait that a scenario has.

@@ -38,6 +38,9 @@ func Populate(t testing.TB, s session.Store) {
 	w.reserved("att_1", r, 0, t0, llm.Cost{Amount: 10, Kind: llm.CostEstimated}, 90)
 	w.ok(w.mark("att_1", scope(r), replay.TextShown, t0))
 	w.do(func(tx session.Tx) error {
+		if _, err := tx.Beat("node_1"); err != nil {
+			return err
+		}
 		for _, err := range []error{
 			tx.InsertPending(session.Pending{MessageID: "msg_p", RunID: "run_p", SessionID: "ses_1", Rank: -3, CreatedAt: t0}),
 			tx.PutSchedule(session.Schedule{SessionID: "ses_1", Anchor: "msg_1", RunID: "run_1", State: session.ScheduleArmed, Verb: replay.Resume, Token: 1}, 0, ""),
@@ -49,6 +52,7 @@ func Populate(t testing.TB, s session.Store) {
 			tx.PutIdempotent(session.Idempotent{Scope: "a", Key: "none", Hash: "h", At: t0}),
 			tx.InsertAudit(session.Audit{At: t0, Actor: "ann", Act: "look"}),
 			tx.PutMeta("setting", "value"),
+			tx.PutViewer(session.Viewer{SessionID: "ses_1", Viewer: "tab", Until: t0}),
 			tx.PutCoolOff(coolOff(500)),
 			tx.PutFence(fence("1", "laptop", "a", 0), 9),
 			tx.InsertClientKey(newKey("key_1", "laptop")),

@@ -56,7 +56,7 @@ func putRun(w *world) {
 	put := r
 	put.State = session.Running
 	put.Origin = session.Origin{Verb: replay.Restart, Run: replay.RunEvidence{Run: "run_1"}}
-	put.Generation, put.Claims, put.Owner, put.LeaseUntil = 3, 2, "node-1", t0+30
+	put.Generation, put.Claims, put.Owner = 3, 2, "node-1"
 	put.Steps, put.Requests, put.CancelRequested, put.CancelledBy = 4, 5, true, "bob"
 	put.StartedAt, put.EndedAt, put.Reason = t0+1, t0+2, "because"
 	put.Failure = &session.Failure{Message: "m", RetryClass: failure.Timeout}
@@ -143,30 +143,12 @@ func runLists(w *world) {
 	w.move(w.run("run_3"), session.Cancelled)
 	list([]session.RunID{"run_2"}, queued(0))
 	list([]session.RunID{"run_0", "run_1"}, session.ReadTx.RunningRuns)
-	counts := read(w, func(tx session.ReadTx) ([2]int, error) {
-		running, queued, err := tx.CountRuns()
-		return [2]int{running, queued}, err
-	})
-	if counts != [2]int{2, 1} {
-		w.Fatalf("%v runs are running and queued, want 2 and 1", counts)
-	}
-}
-
-func leases(w *world) {
-	for i, owner := range []string{"a", "b", "a"} {
-		id := session.ID(fmt.Sprintf("ses_%d", i))
-		w.session(id)
-		r := w.running(session.RunID(fmt.Sprintf("run_%d", i)), id)
-		r.Owner, r.LeaseUntil = owner, t0
-		w.do(func(tx session.Tx) error { return tx.PutRun(r, session.Running, r.Generation) })
-	}
-	w.move(w.run("run_2"), session.Succeeded)
-	w.do(func(tx session.Tx) error { return tx.ExtendLeases("a", t0+30) })
-	w.do(func(tx session.Tx) error { return tx.ExtendLeases("nobody", t0+99) })
-	for i, want := range []session.Time{t0 + 30, t0, t0} {
-		if got := w.run(session.RunID(fmt.Sprintf("run_%d", i))).LeaseUntil; got != want {
-			w.Errorf("run_%d is leased until %d, want %d", i, got, want)
-		}
+	owned := w.run("run_0")
+	owned.Owner = "node_a"
+	w.do(func(tx session.Tx) error { return tx.PutRun(owned, session.Running, owned.Generation) })
+	counts := read(w, func(tx session.ReadTx) (session.Counts, error) { return tx.CountRuns("node_a") })
+	if counts != (session.Counts{Running: 2, Own: 1, Queued: 1}) {
+		w.Fatalf("there are %+v", counts)
 	}
 }
 

@@ -49,15 +49,11 @@ func subagents(w *world) {
 	}
 
 	// Their runs take no slot, and nobody but their parent starts them; a cancel needs no parent.
-	counts := func() (running, queued int) {
-		w.ok(w.s.View(w.Context(), func(tx session.ReadTx) (err error) {
-			running, queued, err = tx.CountRuns()
-			return err
-		}))
-		return running, queued
+	counts := func() session.Counts {
+		return read(w, func(tx session.ReadTx) (session.Counts, error) { return tx.CountRuns("") })
 	}
-	if running, queued := counts(); running != 1 || queued != 0 {
-		w.Fatalf("%d running, %d queued", running, queued)
+	if c := counts(); c.Running != 1 || c.Queued != 0 {
+		w.Fatalf("there are %+v", c)
 	}
 	waiting := func() []session.Run {
 		return read(w, func(tx session.ReadTx) ([]session.Run, error) { return tx.QueuedRuns(0) })
@@ -67,8 +63,8 @@ func subagents(w *world) {
 	w.do(func(tx session.Tx) error { return tx.PutRun(deepest, session.Queued, 0) })
 	w.same("queued", waiting(), []session.Run{deepest})
 	started := w.move(queued, session.Running)
-	if running, _ := counts(); running != 1 {
-		w.Fatalf("%d running", running)
+	if c := counts(); c.Running != 1 {
+		w.Fatalf("there are %+v", c)
 	}
 	runs := read(w, func(tx session.ReadTx) ([]session.Run, error) { return tx.ChildRuns("run_1") })
 	if len(runs) != 2 || runs[0].ID != "run_2" || runs[1].ID != "run_3" {

@@ -619,7 +619,6 @@ export interface Run {
   failure?: Failure;
   generation: number;
   id: string;
-  lease_until?: number;
   message_id: string;
   model: string;
   origin: Origin;

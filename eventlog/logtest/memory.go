@@ -1,4 +1,4 @@
-package explore
+package logtest
 
 import (
 	"context"
@@ -7,15 +7,13 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"testing"
 
-	"github.com/reprise-run/reprise/eventlog/logtest"
 	"github.com/reprise-run/reprise/session"
 )
 
-// memory is a session.Log that lives as long as its process. It fences and deduplicates as the
+// Memory is a session.Log that lives as long as its process. It fences and deduplicates as the
 // real one does, keeps everything, and never fails.
-type memory struct {
+type Memory struct {
 	mu      sync.Mutex
 	records []session.Record
 	seq     uint64
@@ -31,11 +29,12 @@ type output struct {
 	wrote      bool          // in this generation
 }
 
-func newMemory() *memory {
-	return &memory{outputs: map[session.RunID]*output{}, ids: map[string]bool{}, more: make(chan struct{})}
+// NewMemory returns an empty log.
+func NewMemory() *Memory {
+	return &Memory{outputs: map[session.RunID]*output{}, ids: map[string]bool{}, more: make(chan struct{})}
 }
 
-func (l *memory) enter(ctx context.Context, ids ...string) error {
+func (l *Memory) enter(ctx context.Context, ids ...string) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -50,7 +49,7 @@ func (l *memory) enter(ctx context.Context, ids ...string) error {
 	return nil
 }
 
-func (l *memory) add(r session.Record) {
+func (l *Memory) add(r session.Record) {
 	l.seq++
 	r.Seq, r.Data = l.seq, slices.Clone(r.Data)
 	l.records = append(l.records, r)
@@ -58,13 +57,15 @@ func (l *memory) add(r session.Record) {
 	l.more = make(chan struct{})
 }
 
-func (l *memory) Ready(ctx context.Context) error {
+// Ready implements session.Log.
+func (l *Memory) Ready(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.enter(ctx)
 }
 
-func (l *memory) Claim(ctx context.Context, s session.ID, run session.RunID, generation int64) (session.Writer, error) {
+// Claim implements session.Log.
+func (l *Memory) Claim(ctx context.Context, s session.ID, run session.RunID, generation int64) (session.Writer, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.enter(ctx, string(s), string(run)); err != nil {
@@ -84,11 +85,12 @@ func (l *memory) Claim(ctx context.Context, s session.ID, run session.RunID, gen
 }
 
 type memoryWriter struct {
-	log     *memory
+	log     *Memory
 	session session.ID
 	run     session.RunID
 }
 
+// Append implements session.Writer.
 func (w *memoryWriter) Append(ctx context.Context, data []byte) error {
 	l := w.log
 	l.mu.Lock()
@@ -105,7 +107,8 @@ func (w *memoryWriter) Append(ctx context.Context, data []byte) error {
 	return nil
 }
 
-func (l *memory) Publish(ctx context.Context, s session.ID, id string, data []byte) error {
+// Publish implements session.Log.
+func (l *Memory) Publish(ctx context.Context, s session.ID, id string, data []byte) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.enter(ctx, string(s)); err != nil || l.ids[id] {
@@ -117,7 +120,7 @@ func (l *memory) Publish(ctx context.Context, s session.ID, id string, data []by
 }
 
 // after returns the records behind a position, and what ends the wait for the next.
-func (l *memory) after(ctx context.Context, seq uint64) ([]session.Record, chan struct{}, error) {
+func (l *Memory) after(ctx context.Context, seq uint64) ([]session.Record, chan struct{}, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.enter(ctx); err != nil {
@@ -127,7 +130,8 @@ func (l *memory) after(ctx context.Context, seq uint64) ([]session.Record, chan 
 	return slices.Clone(l.records[i:]), l.more, nil
 }
 
-func (l *memory) Output(ctx context.Context, s session.ID, run session.RunID) iter.Seq2[session.Record, error] {
+// Output implements session.Log.
+func (l *Memory) Output(ctx context.Context, s session.ID, run session.RunID) iter.Seq2[session.Record, error] {
 	return func(yield func(session.Record, error) bool) {
 		l.mu.Lock()
 		err := l.enter(ctx, string(s), string(run))
@@ -145,7 +149,8 @@ func (l *memory) Output(ctx context.Context, s session.ID, run session.RunID) it
 	}
 }
 
-func (l *memory) Follow(ctx context.Context, f func(session.Record) error, caughtUp func()) error {
+// Follow implements session.Log.
+func (l *Memory) Follow(ctx context.Context, f func(session.Record) error, caughtUp func()) error {
 	for last := uint64(0); ; {
 		records, more, err := l.after(ctx, last)
 		if err != nil {
@@ -172,9 +177,11 @@ func (l *memory) Follow(ctx context.Context, f func(session.Record) error, caugh
 	}
 }
 
-func (l *memory) Incarnation() string { return "explored" }
+// Incarnation implements session.Log.
+func (l *Memory) Incarnation() string { return "memory" }
 
-func (l *memory) Purge(ctx context.Context, s session.ID, run session.RunID) error {
+// Purge implements session.Log.
+func (l *Memory) Purge(ctx context.Context, s session.ID, run session.RunID) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.enter(ctx, string(s), string(run)); err != nil {
@@ -185,7 +192,8 @@ func (l *memory) Purge(ctx context.Context, s session.ID, run session.RunID) err
 	return nil
 }
 
-func (l *memory) Close() error {
+// Close implements session.Log.
+func (l *Memory) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.closed {
@@ -195,7 +203,9 @@ func (l *memory) Close() error {
 	return nil
 }
 
-// The log of the schedules is a log like the real one.
-func TestLog(t *testing.T) {
-	logtest.Run(t, func(*testing.T) session.Log { return newMemory() })
+// Records are what the log has, in order.
+func (l *Memory) Records() []session.Record {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.records)
 }
