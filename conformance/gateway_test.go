@@ -67,6 +67,7 @@ func faults() []fault {
 		saved("429-once", status(rehearsal.Fault{Kind: rehearsal.RateLimited})...),
 		saved("429-hint", limited(time.Second, rehearsal.HintSeconds)...),
 		saved("429-prose", limited(time.Second, rehearsal.HintProse)...),
+		saved("429-kept-alive", limited(17*time.Second, rehearsal.HintSeconds)...),
 		saved("reset-first", do(rehearsal.Reset)),
 		saved("object", with(rehearsal.Object, rehearsal.Fault{Kind: rehearsal.ServerError})),
 		saved("overloaded-first", begin, overloaded),

@@ -17,7 +17,8 @@
 //     keeps what was shown, closes what is open and ends in the words that clients do not repeat
 //     by themselves (wire.Tail); where the dialect has none, the connection is cut.
 //   - While nothing can be sent, an Exchange keeps the connection alive. That sends the status:
-//     a failure after it ends as one after output does, although nothing was shown.
+//     a failure after it ends as one after output does, although nothing was shown, and who
+//     answered is said in the trailer.
 //   - An answer that is not streamed is one frame, so that it is repeated, until it is whole, like
 //     any other of which nothing was shown.
 //   - A model of another dialect (recovery.Entry.Dialect) is told the request in its own words, and

@@ -48,6 +48,7 @@ func faults(a *agent) []fault {
 		saved("503-once", with(rehearsal.Status, rehearsal.Unavailable, 0)),
 		saved("429-once", with(rehearsal.Status, rehearsal.RateLimited, 0)),
 		saved("429-hint", with(rehearsal.Status, rehearsal.RateLimited, time.Second)),
+		saved("429-kept-alive", with(rehearsal.Status, rehearsal.RateLimited, 17*time.Second)),
 		saved("overloaded-first", begin, with(rehearsal.Error, rehearsal.Overloaded, 0)),
 		saved("cut-first", begin, do(rehearsal.Cut)),
 		saved("ended-first", begin, do(rehearsal.End)),

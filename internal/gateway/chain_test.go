@@ -162,6 +162,31 @@ func TestFlappingPrimary(t *testing.T) {
 	}
 }
 
+// A head that fails every other request is asked again by the call that it failed, and answers it.
+func TestEveryOtherRequestFails(t *testing.T) {
+	for _, dialect := range names {
+		resting(t, func(w *world, _ *session.Barriers) {
+			n := 0
+			w.instead = func(rw http.ResponseWriter, _ *http.Request) bool {
+				if n++; n%2 == 0 {
+					rw.WriteHeader(http.StatusServiceUnavailable)
+				}
+				return n%2 == 0
+			}
+			for i := range 6 {
+				resp, body, err := w.post(dialect, "ok-fast then answer", true)
+				if err != nil || resp.StatusCode != 200 || resp.Header.Get(transport.HeaderModel) != dialect+"/ok-fast" || !strings.Contains(body, terminal[dialect]) {
+					t.Errorf("%s %d: %d %v %v %s", dialect, i, resp.StatusCode, err, resp.Header, body)
+				}
+				<-time.After(time.Second)
+			}
+			if n != 6+5 {
+				t.Errorf("%s: %d requests", dialect, n)
+			}
+		})
+	}
+}
+
 // headOf reports whether a request of the provider's is for the chain's head.
 func headOf(r *http.Request) bool {
 	body, err := io.ReadAll(r.Body)

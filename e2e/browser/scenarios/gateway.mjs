@@ -6,6 +6,7 @@ export const config = 'recovery: {tier1: {attempts: 2, base: 5ms}}';
 export const scripts = [
   script('whole-call', '1ms', [say('All of it.')]),
   script('broken-call', '1ms', [say('Some of it.'), broken]),
+  script('slow-call', '1ms', [say('Begun.'), { do: 'stall' }]),
   { name: 'retried-call', pause: '1ms', scenes: [[[{ do: 'status', fault: { kind: 'overloaded' } }], [say('After all.')]]] },
 ];
 
@@ -28,7 +29,11 @@ export const scenarios = {
     await one('retried-call').getByText(/Safe to repeat/).first().waitFor();
     assert.equal(await one('retried-call').locator('.attempt').count(), 2);
     assert.equal((await call(on, key, 'broken-call')).status, 400, 'what broke was repeated');
+    const slow = await call(on, key, 'slow-call');
+    await one('slow-call').getByText('going on', { exact: true }).waitFor();
     await accessible(page, 'the gateway');
+    await slow.body.cancel();
+    await one('slow-call').getByText('cancelled', { exact: true }).waitFor();
     await page.getByRole('button', { name: /^Allow: .*broken-call/ }).click();
     await page.getByRole('region', { name: 'Not repeated' }).getByText('None.').waitFor();
     assert.equal((await call(on, key, 'broken-call')).status, 200);
