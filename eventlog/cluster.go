@@ -30,6 +30,9 @@ type Cluster struct {
 	CA, Certificate, Key string
 	// Stream is the stream's name and the first token of its subjects; whoever has the same shares it. Default reprise.
 	Stream string
+	// Owner is the database whose events these are, under an id of its own; empty: nobody's. A stream takes those of one alone, since
+	// ids and sessions of two would be mixed up.
+	Owner string
 	// Replicas is how many servers keep each record: 1, 3 or 5. 0: what the stream has; a new one gets 3 where the cluster has
 	// as many servers, else 1.
 	Replicas int
@@ -72,7 +75,11 @@ func Connect(ctx context.Context, c Cluster, o Options) (*Shared, error) {
 		return nil, fmt.Errorf("connect to NATS at %s: %w", c.where(), err)
 	}
 	s := &Shared{journal: newJournal(nc, namesOf(c.Stream, c.Stream+"."), o), cluster: c, o: o}
-	s.patience = sharedPatience
+	nc.SetReconnectHandler(func(nc *nats.Conn) {
+		o.Logger.Info("event log: connected again", "server", nc.ConnectedServerName())
+		s.relink()
+	})
+	s.patience, s.lifecycle = sharedPatience, o.Lifecycle
 	s.renew = s.reopen
 	err = s.admit()
 	if err == nil {
@@ -84,6 +91,9 @@ func Connect(ctx context.Context, c Cluster, o Options) (*Shared, error) {
 	}
 	return s, nil
 }
+
+// ownerKey is where a stream's metadata have its owner.
+const ownerKey = "reprise-owner"
 
 // streamName is what may be a stream's name and a subject's token.
 var streamName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
@@ -132,9 +142,6 @@ func (c Cluster) dial(ctx context.Context, logger *slog.Logger) (*nats.Conn, err
 			if err != nil {
 				logger.Warn("event log: the connection was lost", "error", err)
 			}
-		}),
-		nats.ReconnectHandler(func(nc *nats.Conn) {
-			logger.Info("event log: connected again", "server", nc.ConnectedServerName())
 		}),
 	)
 	if c.Credentials != "" {
@@ -210,6 +217,9 @@ func (s *Shared) open(ctx context.Context) (err error) {
 	}
 	want := s.o.config(s.names)
 	want.Replicas = s.cluster.Replicas
+	if s.cluster.Owner != "" {
+		want.Metadata = map[string]string{ownerKey: s.cluster.Owner}
+	}
 	stream, err := s.ensure(ctx, want)
 	if err != nil {
 		return err

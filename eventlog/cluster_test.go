@@ -1,8 +1,16 @@
 package eventlog
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
+	"math/big"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -195,6 +203,16 @@ func TestExistingStream(t *testing.T) {
 	if _, err := log.js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "other", Subjects: []string{"taken.>"}}); err != nil {
 		t.Fatal(err)
 	}
+	owned := with("owned", func(c *Cluster) { c.Owner = "a" })
+	for range 2 {
+		log, err := Connect(t.Context(), owned, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		closeLog(t, log)
+	}
+	owned.Owner = "b"
+	refuses(t, owned, Options{}, "it has the events of another database")
 	refuses(t, with("taken", nil), Options{}, "stream other has subjects of taken")
 	refuses(t, with("large", nil), Options{MaxBytes: 1 << 60}, "no room for stream large")
 	refuses(t, with("a.b", nil), Options{}, `stream "a.b"`)
@@ -242,4 +260,57 @@ func TestCredentials(t *testing.T) {
 	refuses(t, Cluster{Servers: nkey.URL(), NKey: file + "x"}, Options{}, "the seed in")
 	refuses(t, Cluster{Servers: password.URL(), Credentials: file + "x"}, Options{}, "no such file")
 	refuses(t, Cluster{Servers: password.URL(), CA: file}, Options{}, "root certificate")
+}
+
+// Servers with certificates of an authority of their own, which want one of ours.
+func TestTLS(t *testing.T) {
+	dir := t.TempDir()
+	certificate, key := selfSigned(t, dir)
+	pair, err := tls.LoadX509KeyPair(certificate, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AddCert(pair.Leaf)
+	c := natstest.Start(t, 1, func(o *server.Options) {
+		o.TLSTimeout = 5
+		o.TLSConfig = &tls.Config{Certificates: []tls.Certificate{pair}, ClientCAs: roots, ClientAuth: tls.RequireAndVerifyClientCert}
+	})
+	url := strings.Replace(c.URL(), "nats://", "tls://", 1)
+	log, err := Connect(t.Context(), Cluster{Servers: url, CA: certificate, Certificate: certificate, Key: key}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeLog(t, log)
+	refuses(t, Cluster{Servers: url}, Options{}, "certificate")
+	refuses(t, Cluster{Servers: url, CA: certificate}, Options{}, "certificate required")
+	refuses(t, Cluster{Servers: url, CA: certificate, Certificate: certificate, Key: key + "x"}, Options{}, "no such file")
+}
+
+// selfSigned writes a certificate for loopback and its key.
+func selfSigned(t *testing.T, dir string) (certificate, key string) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, block := range map[string]*pem.Block{"cert.pem": {Type: "CERTIFICATE", Bytes: der}, "key.pem": {Type: "PRIVATE KEY", Bytes: secret}} {
+		if err := os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 }

@@ -11,7 +11,7 @@
 // Loss: an acknowledged record has been handed to the operating system of the server, or of most of the stream's
 // replicas, so it outlives the process, however that ends. The embedded server syncs the disk every second, so a power loss may
 // cost the last second. Records older than the age limit, or the oldest above the size limit, are dropped; and
-// of the embedded server's lifecycle events all but the newest, so that a follower that begins reads no more of them than it can have
+// of lifecycle events all but the newest, so that a follower that begins reads no more of them than it can have
 // a use for.
 //
 // Incarnation: with a new stream the incarnation is another one, and so it is after a stop of the embedded server that was not clean:
@@ -68,11 +68,11 @@ type Options struct {
 	// MaxAge bounds a record's age. It must exceed the longest pause within a run, since a
 	// writer whose last record is gone cannot go on. Default 7 days.
 	MaxAge time.Duration
-	// Lifecycle is how many lifecycle events the embedded server keeps; up to twice as many are there
+	// Lifecycle is how many lifecycle events are kept; as many more as there are processes are there
 	// at times. Default 16384.
 	Lifecycle int
 	// AckTimeout is how long an append waits before it is repeated; it doubles each time, up to
-	// 30 s. Default 2 s.
+	// 30 s, or 4 s on a cluster. Default 2 s.
 	AckTimeout time.Duration
 	// Logger gets the warnings and errors of server and client. Default slog.Default().
 	Logger *slog.Logger
@@ -134,6 +134,7 @@ type journal struct {
 	incarnation string
 	closed      bool
 	idle        []*line
+	link        chan struct{}  // closed when a lost connection is back; then another one
 	tails       []*tail        // replaced, never changed
 	calls       sync.WaitGroup // calls under way; Add only while mu is held and closed is false
 	stopping    chan struct{}  // closed with closed
@@ -146,6 +147,7 @@ func newJournal(nc *nats.Conn, n names, o Options) *journal {
 		names:      n,
 		ackTimeout: o.AckTimeout,
 		name:       strings.ToLower(rand.Text()[:10]),
+		link:       make(chan struct{}),
 		stopping:   make(chan struct{}),
 	}
 }

@@ -244,3 +244,24 @@ func TestNothingIsSentLate(t *testing.T) {
 	logtest.Append(t, w, "1")
 	logtest.Want(t, "output", logtest.Output(t, other, "run_b"), "1")
 }
+
+// A connection that falls silent, as that to a server that is paused, is given up for one to another server. What was awaited is asked for
+// again at once.
+func TestSilentConnection(t *testing.T) {
+	c := natstest.Start(t, 3)
+	proxy := c.Proxy(0)
+	node, err := Connect(t.Context(), Cluster{Servers: proxy.URL, Stream: "log"}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { closeLog(t, node) })
+	b := startBusy(t, node, joinCluster(t, c, "log"))
+	b.more(50)
+	began := time.Now()
+	proxy.Hold()
+	b.more(50)
+	if took := time.Since(began); took > 15*time.Second {
+		t.Errorf("went on after %v", took)
+	}
+	b.finish()
+}

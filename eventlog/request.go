@@ -57,18 +57,20 @@ type line struct {
 	reply chan *nats.Msg
 	sub   *nats.Subscription
 	timer *time.Timer
+	link  chan struct{} // the journal's, when the line was taken
 }
 
 func (j *journal) takeLine(ctx context.Context) (*line, error) {
 	j.mu.Lock()
 	if n := len(j.idle); n > 0 {
 		ln := j.idle[n-1]
-		j.idle = j.idle[:n-1]
+		j.idle, ln.link = j.idle[:n-1], j.link
 		j.mu.Unlock()
 		return ln, nil
 	}
+	ln := &line{reply: make(chan *nats.Msg, 1), timer: time.NewTimer(time.Hour), link: j.link}
 	j.mu.Unlock()
-	ln := &line{inbox: j.nc.NewInbox(), reply: make(chan *nats.Msg, 1), timer: time.NewTimer(time.Hour)}
+	ln.inbox = j.nc.NewInbox()
 	var err error
 	if ln.sub, err = j.nc.ChanSubscribe(ln.inbox, ln.reply); err != nil {
 		return nil, cause(ctx, err)
@@ -116,7 +118,7 @@ func (j *journal) request(ctx context.Context, msg *nats.Msg) (reply *nats.Msg, 
 			return nil, unknown, fmt.Errorf("%w: the event log: %w", session.ErrUnavailable, err)
 		}
 		if err == errSilent {
-			timeout = min(2*timeout, maxAckTimeout)
+			timeout = min(2*timeout, j.slowest())
 		} else if err := j.pause(ctx, pause); err != nil {
 			return nil, unknown, err
 		} else {
@@ -173,9 +175,18 @@ func (j *journal) try(ctx context.Context, msg *nats.Msg, timeout time.Duration)
 		ln.abandon()
 		return nil, true, context.Cause(ctx)
 	case <-ln.timer.C:
-		ln.abandon()
-		return nil, true, errSilent
+	case <-ln.link: // the reply went to a connection that is gone
 	}
+	ln.abandon()
+	return nil, true, errSilent
+}
+
+// relink tells those who wait for a reply that the connection is another one.
+func (j *journal) relink() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	close(j.link)
+	j.link = make(chan struct{})
 }
 
 // refusal is the error that a reply carries, if it does.
@@ -318,8 +329,14 @@ func decode(m *nats.Msg, v any) error {
 
 const noResponders = "503"
 
-// maxAckTimeout ends the doubling of the time to wait, by which a slow log is not made slower.
-const maxAckTimeout = 30 * time.Second
+// slowest ends the doubling of the time to wait, by which a slow log is not made slower. In a cluster what did not answer
+// has a successor soon.
+func (j *journal) slowest() time.Duration {
+	if j.alone {
+		return 30 * time.Second
+	}
+	return 4 * time.Second
+}
 
 // cause puts an error of the client library into our words: why the context is done, and that the
 // connection ends only by Close.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -93,7 +94,13 @@ func (s *Shared) adopt(ctx context.Context, info *jetstream.StreamInfo, want jet
 	if want.Replicas > 0 {
 		next.Replicas = want.Replicas
 	}
-	if next.MaxBytes == have.MaxBytes && next.MaxAge == have.MaxAge && next.Duplicates == have.Duplicates && next.AllowDirect == have.AllowDirect && next.Replicas == have.Replicas {
+	next.Metadata = maps.Clone(have.Metadata)
+	if next.Metadata == nil {
+		next.Metadata = map[string]string{}
+	}
+	maps.Copy(next.Metadata, want.Metadata)
+	if next.MaxBytes == have.MaxBytes && next.MaxAge == have.MaxAge && next.Duplicates == have.Duplicates && next.AllowDirect == have.AllowDirect &&
+		next.Replicas == have.Replicas && len(next.Metadata) == len(have.Metadata) {
 		return s.js.Stream(ctx, want.Name)
 	}
 	changed, err := s.js.UpdateStream(ctx, next)
@@ -118,6 +125,8 @@ func foreign(have, want jetstream.StreamConfig) error {
 		return fmt.Errorf("it keeps what the policies %v and %v say, and ours %v and %v", have.Retention, have.Discard, want.Retention, want.Discard)
 	case have.Sealed || have.DenyDelete || have.DenyPurge || have.NoAck:
 		return errors.New("it is sealed, denies deletion, or acknowledges nothing")
+	case want.Metadata[ownerKey] != "" && have.Metadata[ownerKey] != "" && have.Metadata[ownerKey] != want.Metadata[ownerKey]:
+		return errors.New("it has the events of another database")
 	case have.MaxMsgs > 0 || have.MaxMsgsPerSubject > 0 && have.MaxMsgsPerSubject != want.MaxMsgsPerSubject:
 		return errors.New("it bounds the number of messages")
 	}

@@ -2,6 +2,8 @@ package server
 
 import (
 	"context"
+	"crypto/rand"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/url"
@@ -71,8 +73,8 @@ func (c *Config) checkEvents(bad func(key, format string, args ...any)) {
 	}
 }
 
-// openEvents opens the event log: in the data folder, or on the cluster that is named.
-func (c *Config) openEvents(ctx context.Context, log *slog.Logger) (session.Log, error) {
+// openEvents opens the event log: in the data folder, or on the cluster that is named, for the events of a store.
+func (c *Config) openEvents(ctx context.Context, store session.Store, log *slog.Logger) (session.Log, error) {
 	if c.Events == "" {
 		return eventlog.Open(ctx, eventlog.Options{Dir: filepath.Join(c.Data, "events"), Logger: log})
 	}
@@ -83,9 +85,29 @@ func (c *Config) openEvents(ctx context.Context, log *slog.Logger) (session.Log,
 			return nil, fmt.Errorf("events: %w", err)
 		}
 	}
+	owner, err := ownerOf(ctx, store)
+	if err != nil {
+		return nil, err
+	}
 	n := c.NATS
 	return eventlog.Connect(ctx, eventlog.Cluster{
-		Servers: servers, Credentials: n.Credentials, NKey: n.NKey, CA: n.CA, Certificate: n.Certificate, Key: n.Key,
+		Servers: servers, Owner: owner, Credentials: n.Credentials, NKey: n.NKey, CA: n.CA, Certificate: n.Certificate, Key: n.Key,
 		Stream: n.Stream, Replicas: n.Replicas,
 	}, eventlog.Options{MaxBytes: n.MaxBytes, MaxAge: time.Duration(n.MaxAge), Logger: log})
+}
+
+// ownerOf is the id by which a shared event log knows a store, which makes one at the first use.
+func ownerOf(ctx context.Context, store session.Store) (id string, err error) {
+	const key = "events_owner"
+	err = store.Update(ctx, session.Full, func(tx session.Tx) error {
+		if id, err = tx.Meta(key); !errors.Is(err, session.ErrNotFound) {
+			return err
+		}
+		id = strings.ToLower(rand.Text())
+		return tx.PutMeta(key, id)
+	})
+	if err != nil {
+		return "", fmt.Errorf("read the event log's owner: %w", err)
+	}
+	return id, nil
 }

@@ -123,6 +123,10 @@ func TestStopWithoutEvents(t *testing.T) {
 	if c, err = Running(cfg); err != nil {
 		t.Fatal(err)
 	}
+	alien := configOf(t, "events: "+nats.URL())
+	if _, err := Open(t.Context(), alien, quiet()); err == nil || !strings.Contains(err.Error(), "another database") {
+		t.Errorf("another database on the same stream: %v", err)
+	}
 	seen := errors.New("seen")
 	err = c.Watch(t.Context(), session.Watch{Session: s.ID}, func(f session.Frame) error {
 		if strings.Contains(string(f.Data), "Late") {

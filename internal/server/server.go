@@ -129,7 +129,7 @@ func Open(ctx context.Context, cfg Config, o Options) (s *Server, err error) {
 	told := hooks.Open(cfg.hooks(), hooks.Options{Log: o.Log, Base: cfg.env.base(), Count: s.telemetry.Told})
 	s.started("hooks", func() error { told.Close(hookGrace); return nil })
 
-	events, err := cfg.openEvents(ctx, o.Log)
+	events, err := cfg.openEvents(ctx, store, o.Log)
 	if err != nil {
 		return s, err
 	}
