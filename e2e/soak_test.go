@@ -305,13 +305,20 @@ func (c *soaked) check(s *server, run session.Run, r session.Receipt) {
 }
 
 // rest waits until nothing goes on in the session and nothing will by itself, and returns its
-// last run.
+// last run. A busy machine may be killed several times before it has come anywhere: what is stuck
+// stays so for longer.
 func (o *observer) rest() session.Run {
 	o.t.Helper()
 	var last *session.Run
 	var wait *session.Schedule
 	var revision int64
-	o.await("rest", func(e *session.Event) bool {
+	began := time.Now()
+	defer func() {
+		if o.t.Failed() {
+			o.t.Logf("after %s: run %+v, schedule %+v", time.Since(began), last, wait)
+		}
+	}()
+	o.within(3*patience, "rest", func(e *session.Event) bool {
 		if e.SessionID != o.id {
 			return false
 		}
