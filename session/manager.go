@@ -125,6 +125,8 @@ type Manager struct {
 	clock    chan struct{}  // a schedule, who watches, or the network has changed
 	look     chan struct{}  // somebody wants to know of the network
 	lookout  lookout
+	// overviews is the reading that observers share as they begin.
+	overviews *readings
 	// unstored counts the runs whose rows or end the store does not take.
 	unstored atomic.Int64
 	notices  noticeLine
@@ -158,17 +160,18 @@ func New(ctx context.Context, store Store, log Log, models Models, cfg Config) (
 	}
 	m := &Manager{
 		store: store, log: log, models: models, cfg: cfg,
-		owner:   NewID[string]("node_", time.Now()),
-		hub:     newHub(log.Incarnation()),
-		wake:    make(chan struct{}, 1),
-		relay:   make(chan struct{}, 1),
-		counts:  make(chan struct{}, 1),
-		quiet:   make(chan struct{}, 1),
-		clock:   make(chan struct{}, 1),
-		look:    make(chan struct{}, 1),
-		present: make(chan struct{}, 1),
-		waiting: make(chan waiting, 256),
-		active:  map[RunID]activity{},
+		owner:     NewID[string]("node_", time.Now()),
+		hub:       newHub(log.Incarnation()),
+		wake:      make(chan struct{}, 1),
+		relay:     make(chan struct{}, 1),
+		counts:    make(chan struct{}, 1),
+		quiet:     make(chan struct{}, 1),
+		clock:     make(chan struct{}, 1),
+		look:      make(chan struct{}, 1),
+		present:   make(chan struct{}, 1),
+		waiting:   make(chan waiting, 256),
+		overviews: newReadings(),
+		active:    map[RunID]activity{},
 	}
 	m.nodes.Store(1)
 	m.alive, m.bury = context.WithCancel(context.Background())

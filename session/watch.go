@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -134,19 +135,23 @@ func (m *Manager) begin(ctx context.Context, id ID) (*subscriber, *Frame, error)
 }
 
 func (m *Manager) snapshot(ctx context.Context, id ID, now standing) (*Snapshot, error) {
-	snap := &Snapshot{}
-	err := m.store.View(ctx, func(tx ReadTx) (err error) {
-		if snap.System, err = m.system(tx); err != nil {
-			return err
-		}
-		if snap.Sessions, err = tx.Sessions(false, 0, listed); err != nil || id == "" {
-			return err
-		}
+	o, err := m.overview(ctx)
+	snap := &Snapshot{System: o.system, Sessions: o.sessions}
+	if err != nil || id == "" {
+		return snap, err
+	}
+	err = m.store.View(ctx, func(tx ReadTx) (err error) {
 		s, err := tx.Session(id)
 		if err != nil {
 			return err
 		}
 		snap.Session = &s
+		snap.Sessions = slices.Clone(o.sessions)
+		for i := range snap.Sessions { // what came in between is not told again of a revision that is here
+			if snap.Sessions[i].ID == id {
+				snap.Sessions[i] = s
+			}
+		}
 		if snap.Messages, err = tx.Messages(id, false, 0, 0); err != nil {
 			return err
 		}

@@ -102,7 +102,7 @@ func nameOf(stack []uintptr) string {
 // schedules, nothing else.
 var (
 	inner  = []string{"update", "commit", "ask", "retime", "settle", "claimSome", "releaseOrphans"}
-	upkeep = []string{"drainOutbox", "emptyOutbox", "sweep", "purge", "beat", "takeOver", "tellPresence", "leave", "System", "announceLoop", "snapshot"}
+	upkeep = []string{"drainOutbox", "emptyOutbox", "sweep", "purge", "beat", "takeOver", "tellPresence", "leave", "System", "announceLoop", "snapshot", "overview"}
 )
 
 func (n *node) kindOf(who string, k kind) kind {
