@@ -48,7 +48,12 @@ const claimAtOnce = 32
 // for, and announces the others.
 func (m *Manager) dispatch(least int) error {
 	for m.accept.Err() == nil {
-		claimed, left, err := m.claimSome(m.accept, least, claimAtOnce)
+		var claimed, left []Run
+		_, durability := m.asked(Soft, HookRunStarted)
+		err := m.update(m.accept, durability, func(tx Tx) (err error) {
+			claimed, left, err = m.claim(tx, least)
+			return err
+		})
 		if err != nil {
 			return err
 		}
@@ -63,21 +68,11 @@ func (m *Manager) dispatch(least int) error {
 	return nil
 }
 
-// claimSome claims in a transaction of its own.
-func (m *Manager) claimSome(ctx context.Context, least, most int) (claimed, left []Run, err error) {
-	_, durability := m.asked(Soft, HookRunStarted)
-	err = m.update(ctx, durability, func(tx Tx) (err error) {
-		claimed, left, err = m.claim(tx, least, most)
-		return err
-	})
-	return claimed, left, err
-}
-
 // claim takes the oldest queued runs for this node, as many as there is room for over all nodes: its
-// share of them, least at least and most at most. After the commit each is to be started; left are
+// share of them, and least at least. After the commit each is to be started; left are
 // those that another node may start. What finds no slot is left to the operator, where the
 // configuration says so.
-func (m *Manager) claim(tx Tx, least, most int) (claimed, left []Run, err error) {
+func (m *Manager) claim(tx Tx, least int) (claimed, left []Run, err error) {
 	now, err := tx.CountRuns(m.owner)
 	if err != nil {
 		return nil, nil, err
@@ -91,13 +86,16 @@ func (m *Manager) claim(tx Tx, least, most int) (claimed, left []Run, err error)
 	if err != nil {
 		return nil, nil, err
 	}
-	own := min(room, most)
-	if m.cfg.Queue != nil {
-		own = min(own, share(now.Running, now.Own, min(room, len(queued)), int(m.nodes.Load()), least))
+	own := room
+	switch {
+	case m.claims.Err() != nil:
+		own = 0
+	case m.cfg.Queue != nil:
+		own = share(now.Running, now.Own, min(room, len(queued)), int(m.nodes.Load()), least)
 	}
 	for _, r := range queued {
 		switch {
-		case len(claimed) < own || r.CancelRequested && len(claimed) < most:
+		case len(claimed) < own || r.CancelRequested && len(claimed) < claimAtOnce:
 			if r, err = m.claimRun(tx, r); err != nil {
 				return nil, nil, fmt.Errorf("claim run %s of session %s: %w", r.ID, r.SessionID, err)
 			}

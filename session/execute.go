@@ -285,7 +285,7 @@ func (x *execution) finish(ctx context.Context, end error) error {
 		}
 		return emit(tx, s.ID, Event{Type: EventSession})
 	})
-	if err == nil && run.State == Queued { // this node is shutting down: another one may go on
+	if err == nil && run.State == Queued && run.Parent == "" { // this node stops: another one may go on
 		x.m.announce(run)
 	}
 	return err

@@ -62,7 +62,8 @@ type Config struct {
 	Jitter func() float64
 	// Lease is how long a node may be silent before another takes its runs; default 3s.
 	Lease time.Duration
-	// Queue tells several nodes of runs that wait; nil: each node looks for itself.
+	// Queue tells several nodes of runs that wait; nil: each node looks for itself. Where Sole is set it
+	// is not used.
 	Queue Queue
 	// Sole: no other node uses the store, so that runs of other owners are orphans at once.
 	Sole bool
@@ -101,6 +102,8 @@ type Manager struct {
 	hub    *hub
 
 	accept   context.Context // new requests; done first
+	claims   context.Context // of runs; done with accept, or when another node is to have what comes
+	drain    context.CancelFunc
 	work     context.Context // runs
 	stop     context.CancelFunc
 	halt     context.CancelCauseFunc
@@ -146,6 +149,9 @@ func New(ctx context.Context, store Store, log Log, models Models, cfg Config) (
 	if cfg.Lease == 0 {
 		cfg.Lease = 3 * time.Second
 	}
+	if cfg.Sole {
+		cfg.Queue = nil
+	}
 	if cfg.AnswerWithin == 0 {
 		cfg.AnswerWithin = 10 * time.Minute
 	}
@@ -176,6 +182,7 @@ func New(ctx context.Context, store Store, log Log, models Models, cfg Config) (
 	m.nodes.Store(1)
 	m.alive, m.bury = context.WithCancel(context.Background())
 	m.accept, m.stop = context.WithCancel(context.Background())
+	m.claims, m.drain = context.WithCancel(m.accept)
 	m.work, m.halt = context.WithCancelCause(context.Background())
 	if !cfg.Sole {
 		m.hub.heard = m.heard
@@ -238,6 +245,13 @@ func (m *Manager) loop(f func()) {
 		defer m.loops.Done()
 		f()
 	}()
+}
+
+// Drain lets this node begin nothing any more: what it is asked for is stored as before, and started
+// by another node. It returns at once; Close is to follow.
+func (m *Manager) Drain() {
+	m.drain()
+	kick(m.wake) // what waits is announced
 }
 
 // Close stops the manager. Runs may end within the grace time; what is left is queued again

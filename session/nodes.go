@@ -127,7 +127,7 @@ func (m *Manager) beat(ctx context.Context) (first bool, err error) {
 	m.compare(held, own)
 	silent, there := m.peers.look(list, began, time.Now(), m.cfg.Lease)
 	m.nodes.Store(int32(there))
-	if len(silent) == 0 || m.accept.Err() != nil {
+	if len(silent) == 0 || m.claims.Err() != nil {
 		return first, nil
 	}
 	return first, m.takeOver(silent)

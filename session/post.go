@@ -77,7 +77,7 @@ func (m *Manager) ask(ctx context.Context, q Act, id ID, f func(tx Tx, s Session
 		if err != nil || repeated {
 			return err
 		}
-		if runs, left, err = m.claim(tx, 0, claimAtOnce); err != nil { // where a slot is free it need not wait for the dispatcher
+		if runs, left, err = m.claim(tx, 0); err != nil { // where a slot is free it need not wait for the dispatcher
 			return err
 		}
 		for _, run := range runs {

@@ -75,30 +75,42 @@ func (m *Manager) queueLoop() {
 // serveLoop takes announced runs.
 func (m *Manager) serveLoop() {
 	for {
-		err := m.cfg.Queue.Serve(m.accept, m.cfg.ConcurrentRuns, m.serve)
-		if m.accept.Err() != nil {
+		err := m.cfg.Queue.Serve(m.claims, m.cfg.ConcurrentRuns, m.serve)
+		if m.claims.Err() != nil {
 			return
 		}
 		m.cfg.Log.Error("serve the queue of runs", "error", err)
 		select {
 		case <-time.After(time.Second):
-		case <-m.accept.Done():
+		case <-m.claims.Done():
 			return
 		}
 	}
 }
 
-// serve carries out the oldest run that waits, where all nodes together have a slot for it. That was
-// announced too; what finds no slot is found by whoever frees one.
+// serve carries out an announced run, where it still waits and all nodes together have a slot for it.
+// What finds none is found by whoever frees one.
 func (m *Manager) serve(ctx context.Context, id RunID) {
-	claimed, _, err := m.claimSome(ctx, 1, 1)
-	if err != nil {
-		if m.accept.Err() == nil {
-			m.cfg.Log.Error("claim an announced run", "run", id, "error", err)
+	var run Run
+	claimed := false
+	_, durability := m.asked(Soft, HookRunStarted)
+	err := m.update(ctx, durability, func(tx Tx) (err error) {
+		claimed = false
+		if run, err = tx.Run(id); err != nil || run.State != Queued || run.Parked || run.Parent != "" || m.claims.Err() != nil {
+			return err
 		}
-		return
-	}
-	for _, r := range claimed {
-		m.execute(m.work, &execution{m: m, run: r})
+		now, err := tx.CountRuns(m.owner)
+		if err != nil || now.Running >= m.cfg.ConcurrentRuns && !run.CancelRequested {
+			return err
+		}
+		run, err = m.claimRun(tx, run)
+		claimed = err == nil
+		return err
+	})
+	switch {
+	case err != nil && m.claims.Err() == nil:
+		m.cfg.Log.Error("claim an announced run", "run", id, "error", err)
+	case err == nil && claimed:
+		m.execute(m.work, &execution{m: m, run: run})
 	}
 }

@@ -223,3 +223,22 @@ func TestDrain(t *testing.T) {
 		w.expect("operator: hi", "reply: fine")
 	}, append(stalls(1), say("fine"))...)
 }
+
+// Before it stops, a node answers everything and begins nothing: another one does.
+func TestNodeThatLeaves(t *testing.T) {
+	nodes(t, func(t *testing.T, w *world) {
+		w.cfg.Queue = newLine()
+		a := w.start().m
+		w.start()
+		pass(time.Second)
+		own := w.postOn(a, "hi")
+		a.Drain()
+		asked := time.Now()
+		run := w.ended(w.postAll(a, 1)[0])
+		first := w.ended(own.RunID)
+		if run.State != session.Succeeded || run.StartedAt.Std().Sub(asked) > 10*time.Millisecond || first.State != session.Succeeded || first.Claims != 1 {
+			t.Errorf("%+v and %+v", run, first)
+		}
+		w.closes(a)
+	}, answers(2, time.Second)...)
+}

@@ -101,7 +101,7 @@ func nameOf(stack []uintptr) string {
 // whose order with others is not explored. A name that is here and no longer there costs
 // schedules, nothing else.
 var (
-	inner  = []string{"update", "commit", "ask", "retime", "settle", "claimSome", "releaseOrphans"}
+	inner  = []string{"update", "commit", "ask", "retime", "settle", "releaseOrphans"}
 	upkeep = []string{"drainOutbox", "emptyOutbox", "sweep", "purge", "beat", "takeOver", "tellPresence", "leave", "System", "announceLoop", "snapshot", "overview"}
 )
 

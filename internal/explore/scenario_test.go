@@ -18,6 +18,7 @@ type scenario struct {
 	bound   int      // requests a step; 0: 4
 	nodes   int      // 1, or 2: a second one takes runs over whose lease has ended
 	models  []string // the chain's providers; none: one
+	beside  bool     // the second node is there from the start, and the operator acts there after the first message
 	watched bool     // a page watches the session
 	loops   bool     // also what the node's own loops do may be late: outbox, leases, delivery to pages
 	policy  func(*recovery.Policy)
@@ -92,6 +93,8 @@ var scenarios = []*scenario{
 		acts: []string{"reload", "crash"}},
 	{name: "second node", scripts: []string{"ptd"}, nodes: 2,
 		acts: []string{"pause", "fail", "crash", "cancel"}},
+	{name: "operator at another node", scripts: []string{"ptd", "td"}, nodes: 2, beside: true,
+		acts: []string{"cancel", "post another"}},
 	{name: "second node, tool", scripts: []string{"tcd", "td"}, nodes: 2,
 		acts: []string{"pause", "cancel", "crash"}},
 	{name: "second node, schedule", scripts: []string{"x", "td"}, nodes: 2,

@@ -146,13 +146,16 @@ func (w *world) living(name string) *node {
 }
 
 // reachable is the node that an operator reaches: one that is up and answers.
-func (w *world) reachable() *node {
+func (w *world) reachable() (found *node) {
 	for _, n := range w.nodes {
-		if !n.dead && !n.paused && n.up() {
-			return n
+		if n.dead || n.paused || !n.up() {
+			continue
+		}
+		if found = n; !w.sc.beside || !w.used["post"] {
+			break
 		}
 	}
-	return nil
+	return found
 }
 
 func (n *node) up() bool {
@@ -227,7 +230,7 @@ func (w *world) play(s schedule) (open []point) {
 	return open
 }
 
-// boot starts the first node, by default and with no choices.
+// boot starts the first node, and one beside it, by default and with no choices.
 func (w *world) boot() {
 	now := time.Now()
 	w.id = session.NewID[session.ID]("ses_", now)
@@ -237,7 +240,15 @@ func (w *world) boot() {
 	if err != nil {
 		panic(err)
 	}
-	for n := w.start("A"); ; {
+	w.comeUp(w.start("A"))
+	if w.sc.beside {
+		w.comeUp(w.start("B"))
+	}
+}
+
+// comeUp lets a node start.
+func (w *world) comeUp(n *node) {
+	for {
 		synctest.Wait()
 		list := w.waiting()
 		if len(list) == 0 && n.up() {

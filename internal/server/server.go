@@ -22,6 +22,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/reprise-run/reprise/agent"
@@ -37,12 +38,14 @@ import (
 	"github.com/reprise-run/reprise/web"
 )
 
-// stopTime bounds the whole stop. The parts share it: requests that are being answered have
+// stopTime bounds the whole stop. The parts share it: where there are other nodes, whoever sends requests here has
+// farewell to see that this one is not ready any more, while it answers all of them; requests that are being answered have
 // httpGrace, then the runs in progress have runGrace, and then hooks have hookGrace, before they
 // are cut off.
 const (
 	stopTime  = 30 * time.Second
 	runGrace  = 15 * time.Second
+	farewell  = 3 * time.Second
 	httpGrace = 5 * time.Second
 	hookGrace = 5 * time.Second
 )
@@ -95,6 +98,9 @@ type Server struct {
 	telemetry *telemetry.Telemetry
 	policy    policy // of tools
 	parts     []part // in the order of their start
+
+	others  bool        // there may be other nodes
+	leaving atomic.Bool // they are to have what begins
 }
 
 // part is something that was started and must be stopped.
@@ -149,6 +155,8 @@ func Open(ctx context.Context, cfg Config, o Options) (s *Server, err error) {
 	})}
 	s.started("tool servers", s.tools.servers.Close)
 
+	queue, shared := events.(session.Queue)
+	s.others = shared && !cfg.sole()
 	s.sessions, err = session.New(ctx, store, s.telemetry.EventLog(events), s.models, session.Config{
 		Version:        o.Version,
 		Rehearsal:      s.models.rehearsing(),
@@ -170,6 +178,7 @@ func Open(ctx context.Context, cfg Config, o Options) (s *Server, err error) {
 		Subagents:      cfg.Tools.subagents(),
 		AnswerWithin:   time.Duration(cfg.Tools.ApprovalTimeout),
 		Sole:           cfg.sole(),
+		Queue:          queue,
 		Grace:          o.Grace,
 		Log:            o.Log,
 		Observer:       s.telemetry,
@@ -197,6 +206,9 @@ func Open(ctx context.Context, cfg Config, o Options) (s *Server, err error) {
 		Ready: func(ctx context.Context) error {
 			ctx, cancel := context.WithTimeout(ctx, readyTime)
 			defer cancel()
+			if s.leaving.Load() {
+				return errLeaving
+			}
 			if _, err := s.sessions.System(ctx); err != nil { // it reads the store
 				return err
 			}
@@ -321,6 +333,7 @@ func (s *Server) run(ctx context.Context, httpd *http.Server, listener net.Liste
 	select {
 	case <-ctx.Done():
 		s.log.Info("stopping")
+		s.leave(served)
 	case err = <-served:
 		err = fmt.Errorf("serve: %w", err)
 	}
@@ -331,6 +344,22 @@ func (s *Server) run(ctx context.Context, httpd *http.Server, listener net.Liste
 		return errors.Join(err, cerr)
 	case <-time.After(stopTime):
 		return errors.Join(err, fmt.Errorf("the stop took longer than %s", stopTime))
+	}
+}
+
+var errLeaving = errors.New("this node stops")
+
+// leave lets the other nodes have what is still to begin, and those who send requests here see that, before the listener
+// is closed.
+func (s *Server) leave(served <-chan error) {
+	if !s.others {
+		return
+	}
+	s.leaving.Store(true)
+	s.sessions.Drain()
+	select {
+	case <-time.After(farewell):
+	case <-served: // nobody can ask any more
 	}
 }
 
