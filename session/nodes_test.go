@@ -309,3 +309,59 @@ func TestWatchedElsewhere(t *testing.T) {
 		o.stop()
 	}, fails, fails, fails, fails)
 }
+
+// K-155: runs at two nodes keep one cap on cost, and what is changed at one node holds at the other in
+// the next transaction.
+func TestLimitsOverNodes(t *testing.T) {
+	nodes(t, func(t *testing.T, w *world) {
+		w.facts = priced()
+		w.cfg.Override = func(set map[string]string) session.Live {
+			live := session.Live{Policy: w.cfg.Policy, Spend: session.Limits{Day: 2_000_000}}
+			if set["spend.day"] == "more" {
+				live.Spend.Day = 9_000_000
+			}
+			return live
+		}
+		a := w.gated("")
+		w.start()
+		b := w.m
+		o := w.watch("")
+		w.postOn(a.m, "hi")
+		o.shows("first")
+		o.stop()
+		w.id = w.another()
+		limited(t, w, w.ended(w.postOn(b, "hi").RunID), "day_limit", "The day has a limit of $0.002, of which $0.00097 is left.")
+		w.sent(1)
+		if _, err := a.m.Override(t.Context(), "ann", map[string]string{"spend.day": "more"}, nil, func(map[string]string) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+		if run := w.ended(w.postOn(b, "again").RunID); run.State != session.Succeeded {
+			t.Errorf("%s: %+v", run.State, run.Failure)
+		}
+	}, []llmtest.Step{llmtest.Text("first"), {Stall: true}}, used("later", 20, 3))
+}
+
+// A lane that rests because of what one node was told rests at all of them, and the counts say so
+// everywhere within a sweep.
+func TestCoolOffOverNodes(t *testing.T) {
+	nodes(t, func(t *testing.T, w *world) {
+		a := w.gated("")
+		w.start()
+		o := w.watch("")
+		defer o.stop()
+		until := time.Now().Add(time.Hour)
+		lane := recovery.CoolOff{Candidate: recovery.Candidate{Provider: "script", Model: "model", Key: "key"},
+			Lane: recovery.Lane{Key: "hash"}, Reason: failure.RateLimited, Until: until}
+		if err := a.m.Credentials().CoolOff(t.Context(), lane); err != nil {
+			t.Fatal(err)
+		}
+		asked := time.Now()
+		if offs, err := w.m.Credentials().CoolOffs(t.Context()); err != nil || len(offs) != 1 {
+			t.Errorf("%+v, %v", offs, err)
+		}
+		o.until(func(e session.Event) bool { return e.System != nil && len(e.System.CoolOffs) == 1 })
+		if took := time.Since(asked); took > 2200*time.Millisecond {
+			t.Errorf("it took %v", took)
+		}
+	})
+}
