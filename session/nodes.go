@@ -41,33 +41,34 @@ type peers struct {
 	last time.Time // of the last look
 }
 
-// sight is a beat, and since when it is the last one.
+// sight is a beat, and for how long it has been seen to be the last one.
 type sight struct {
 	beat  int64
-	since time.Time
+	quiet time.Duration
 }
 
 // look takes in a list that was read between two times. It returns the nodes that have given no sign
-// of life for a whole lease, and how many are there. Who did not look for more than a third of a
-// lease, because the store was away or this process was paused, knows nothing of what has happened
-// meanwhile: it begins anew.
+// of life for a whole lease, and how many are there. Of a time in which it did not look for more than
+// half a lease, because the store was away or this process was paused, it knows nothing: that does
+// not count.
 func (p *peers) look(list []Node, began, now time.Time, lease time.Duration) (silent []Node, there int) {
-	before := p.seen
-	if now.Sub(p.last) > lease/3 {
-		before = nil
+	before, since := p.seen, began.Sub(p.last)
+	if since > lease/2 {
+		since = 0
 	}
 	p.seen, p.last = make(map[string]sight, len(list)), now
 	for _, n := range list {
 		s, known := before[n.ID]
-		if !known || s.beat != n.Beat {
-			s = sight{n.Beat, now}
+		if known && s.beat == n.Beat {
+			s.quiet += since
+		} else {
+			s = sight{beat: n.Beat}
 		}
 		p.seen[n.ID] = s
-		quiet := began.Sub(s.since)
-		if quiet >= lease {
+		if s.quiet >= lease {
 			silent = append(silent, n)
 		}
-		if n.Beat > 0 && quiet < lease/2 {
+		if n.Beat > 0 && s.quiet < lease/2 {
 			there++
 		}
 	}

@@ -25,13 +25,14 @@ func TestPeers(t *testing.T) {
 		looks  []at
 		silent time.Duration // when it was found so; 0: never
 	}{
-		"silent":              {every(500*time.Millisecond, 10*time.Second, still), 3500 * time.Millisecond},
-		"never there":         {every(500*time.Millisecond, 10*time.Second, func(time.Duration) int64 { return 0 }), 3500 * time.Millisecond},
-		"beats":               {every(time.Second, 10*time.Second, func(d time.Duration) int64 { return int64(d / time.Second) }), 0},
-		"beats seldom":        {every(time.Second, 20*time.Second, func(d time.Duration) int64 { return int64(d / (3 * time.Second)) }), 0},
-		"this one looks late": {every(1100*time.Millisecond, 20*time.Second, still), 0},
+		"silent":               {every(500*time.Millisecond, 10*time.Second, still), 3500 * time.Millisecond},
+		"never there":          {every(500*time.Millisecond, 10*time.Second, func(time.Duration) int64 { return 0 }), 3500 * time.Millisecond},
+		"beats":                {every(time.Second, 10*time.Second, func(d time.Duration) int64 { return int64(d / time.Second) }), 0},
+		"beats seldom":         {every(time.Second, 20*time.Second, func(d time.Duration) int64 { return int64(d / (3 * time.Second)) }), 0},
+		"this one looks late":  {every(1100*time.Millisecond, 10*time.Second, still), 4400 * time.Millisecond},
+		"this one is too late": {every(1600*time.Millisecond, 20*time.Second, still), 0},
 		"the store was away": {slices.Concat(every(500*time.Millisecond, 2*time.Second, still),
-			[]at{{9 * time.Second, 0, 7}, {10 * time.Second, 0, 7}, {11 * time.Second, 0, 7}, {12 * time.Second, 0, 7}}), 12 * time.Second},
+			[]at{{9 * time.Second, 0, 7}, {10 * time.Second, 0, 7}, {11 * time.Second, 0, 7}, {12 * time.Second, 0, 7}}), 11 * time.Second},
 		"the store was slow": {[]at{{0, 0, 7}, {time.Second, 5 * time.Second, 7}, {6500 * time.Millisecond, 0, 8}}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
