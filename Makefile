@@ -64,6 +64,7 @@ screenshots: setup e2e/browser/node_modules/.package-lock.json
 
 bench:
 	@go test -run '^$$' -bench . -benchmem $(TESTED)
+	@go test -run '^$$' -bench Nodes -benchtime 3x ./e2e
 	go run ./bench
 
 # Rewrites what tests compare with. The diff is the review.

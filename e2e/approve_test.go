@@ -23,7 +23,7 @@ type acting struct {
 	gate string
 }
 
-func newActing(t *testing.T, approve string) *acting {
+func newActing(t testing.TB, approve string) *acting {
 	t.Helper()
 	arguments, err := json.Marshal(map[string]string{"command": "echo ran >> ran; read line < gate"})
 	if err != nil {

@@ -74,7 +74,7 @@ func TestPage(t *testing.T) {
 }
 
 // browser is a script that drives a browser: its input is its argument.
-func browser(t *testing.T, ctx context.Context, script string, input map[string]any) *exec.Cmd {
+func browser(t testing.TB, ctx context.Context, script string, input map[string]any) *exec.Cmd {
 	t.Helper()
 	for path, what := range map[string]string{chromium: "There is no browser", "browser/node_modules/playwright-core": "The browser's driver is missing"} {
 		if _, err := os.Stat(path); err != nil {
@@ -95,7 +95,7 @@ func browser(t *testing.T, ctx context.Context, script string, input map[string]
 // stage is what the scenarios ask for over HTTP: an upstream that plays their scripts, and
 // servers, each the whole binary with a data folder of its own.
 type stage struct {
-	t *testing.T
+	t testing.TB
 
 	mu      sync.Mutex
 	up      *upstream

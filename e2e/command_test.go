@@ -95,7 +95,7 @@ func TestRun(t *testing.T) {
 
 // eventsOf reads what --json writes, one event a line, up to the end of the run, which says why where
 // it is a bad one. It returns the text, each step's from a new line on.
-func eventsOf(t *testing.T, stdout string, code int) string {
+func eventsOf(t testing.TB, stdout string, code int) string {
 	t.Helper()
 	var text strings.Builder
 	var last session.Event

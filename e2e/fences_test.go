@@ -106,7 +106,7 @@ func TestFences(t *testing.T) {
 }
 
 // keyed is a configuration in which the upstream is a provider in every dialect, asked with a key.
-func (u *upstream) keyed(t *testing.T) string {
+func (u *upstream) keyed(t testing.TB) string {
 	t.Helper()
 	key := filepath.Join(t.TempDir(), "key")
 	if err := os.WriteFile(key, []byte("secret"), 0o600); err != nil {

@@ -24,14 +24,14 @@ type press struct {
 // hand is a person at a real browser who does what a Go test says. It is safe for concurrent
 // use.
 type hand struct {
-	t       *testing.T
+	t       testing.TB
 	mu      sync.Mutex
 	in      io.Writer
 	next    int
 	answers map[int]chan string
 }
 
-func newHand(t *testing.T) *hand {
+func newHand(t testing.TB) *hand {
 	t.Helper()
 	h := &hand{t: t, answers: map[int]chan string{}}
 	node := browser(t, t.Context(), "browser/hand.mjs", map[string]any{})

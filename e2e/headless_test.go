@@ -19,7 +19,7 @@ type shown struct {
 }
 
 // show reads the session that a command has named on stderr.
-func show(t *testing.T, s *server, stderr string) (v shown) {
+func show(t testing.TB, s *server, stderr string) (v shown) {
 	t.Helper()
 	id := regexp.MustCompile(`session (ses_\w+)`).FindStringSubmatch(stderr)
 	if id == nil {

@@ -143,7 +143,7 @@ func TestClientKeys(t *testing.T) {
 }
 
 // explained checks what reprise explain tells of a call.
-func explained(t *testing.T, s *server, call string, want []string) {
+func explained(t testing.TB, s *server, call string, want []string) {
 	t.Helper()
 	code, stdout, stderr := reprise(t, s.home, "explain", call)
 	if code != 0 {

@@ -128,7 +128,7 @@ type use struct{ goroutines, files int }
 var metric = regexp.MustCompile(`(?m)^(go_goroutines|process_open_fds) (\d+)$`)
 
 // uses asks the server's metrics.
-func (s *server) uses(t *testing.T) (u use) {
+func (s *server) uses(t testing.TB) (u use) {
 	t.Helper()
 	resp, err := s.HTTP.Get(s.Base + "/metrics")
 	if err != nil {
@@ -158,7 +158,7 @@ func (s *server) uses(t *testing.T) (u use) {
 }
 
 // until asks again, and again, until something is so.
-func until(t *testing.T, not string, so func() bool) {
+func until(t testing.TB, not string, so func() bool) {
 	t.Helper()
 	again := time.NewTicker(50 * time.Millisecond)
 	defer again.Stop()

@@ -25,7 +25,7 @@ import (
 )
 
 // reference is the command of one of the protocol's own servers.
-func reference(t *testing.T, name string, args ...string) []string {
+func reference(t testing.TB, name string, args ...string) []string {
 	t.Helper()
 	path, err := filepath.Abs("mcp/node_modules/@modelcontextprotocol/server-" + name + "/dist/index.js")
 	if err == nil {
@@ -67,7 +67,7 @@ func TestEveryToolOfTheReferenceServer(t *testing.T) {
 }
 
 // callAndCancel calls a tool, and again to cancel it: one that takes its time in its middle.
-func callAndCancel(t *testing.T, tool agent.Tool) {
+func callAndCancel(t testing.TB, tool agent.Tool) {
 	arguments := fromSchema(t, tool.Spec().Schema)
 	progress := make(chan agent.Progress, 100)
 	report := func(p agent.Progress) { progress <- p }
@@ -97,7 +97,7 @@ func callAndCancel(t *testing.T, tool agent.Tool) {
 }
 
 // everythingAt is the address of a reference server.
-func everythingAt(t *testing.T) string {
+func everythingAt(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -127,7 +127,7 @@ func everythingAt(t *testing.T) string {
 
 // fromSchema makes arguments that a schema allows: what is required, and defaults that stay on
 // this machine.
-func fromSchema(t *testing.T, schema json.RawMessage) json.RawMessage {
+func fromSchema(t testing.TB, schema json.RawMessage) json.RawMessage {
 	t.Helper()
 	var s struct {
 		Required   []string
@@ -279,7 +279,7 @@ func quoted(list []string) string {
 }
 
 // childrenOf lists the processes that a process has started.
-func childrenOf(t *testing.T, parent int) (list []int) {
+func childrenOf(t testing.TB, parent int) (list []int) {
 	t.Helper()
 	paths, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {

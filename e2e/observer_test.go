@@ -16,7 +16,7 @@ import (
 // observer watches one session as a page does, through lost connections and restarts, and
 // notes whatever an observer must never see: a gap, a repetition, something taken back.
 type observer struct {
-	t    *testing.T
+	t    testing.TB
 	id   session.ID
 	stop func() // ends the watch, and returns after it
 

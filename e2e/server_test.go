@@ -27,7 +27,7 @@ type upstream struct {
 	URL string
 }
 
-func newUpstream(t *testing.T, scripts ...rehearsal.Script) *upstream {
+func newUpstream(t testing.TB, scripts ...rehearsal.Script) *upstream {
 	t.Helper()
 	s, err := rehearsal.New(scripts...)
 	if err != nil {
@@ -39,7 +39,7 @@ func newUpstream(t *testing.T, scripts ...rehearsal.Script) *upstream {
 }
 
 // await returns as soon as the upstream's report satisfies the condition.
-func (u *upstream) await(t *testing.T, what string, condition func(rehearsal.Report) bool) rehearsal.Report {
+func (u *upstream) await(t testing.TB, what string, condition func(rehearsal.Report) bool) rehearsal.Report {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -51,7 +51,7 @@ func (u *upstream) await(t *testing.T, what string, condition func(rehearsal.Rep
 }
 
 // quiet waits until nothing is being answered.
-func (u *upstream) quiet(t *testing.T) rehearsal.Report {
+func (u *upstream) quiet(t testing.TB) rehearsal.Report {
 	t.Helper()
 	return u.await(t, "the end of every request", func(r rehearsal.Report) bool { return r.Open == 0 })
 }
@@ -84,7 +84,7 @@ const everyRetry = `recovery:
 // server is the binary, serving, and a client of it.
 type server struct {
 	*client.Client
-	t    *testing.T
+	t    testing.TB
 	home string
 	args []string
 	proc *process
@@ -92,7 +92,7 @@ type server struct {
 }
 
 // serve starts a server with a data folder of its own and waits until it serves.
-func serve(t *testing.T, config string, args ...string) *server {
+func serve(t testing.TB, config string, args ...string) *server {
 	t.Helper()
 	s := &server{t: t, home: t.TempDir(), args: args}
 	path := filepath.Join(s.home, ".config", "reprise", "reprise.yaml")
@@ -151,7 +151,7 @@ func (s *server) stop() {
 }
 
 // within is a context for one thing that must happen.
-func within(t *testing.T) context.Context {
+func within(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
 	return ctx

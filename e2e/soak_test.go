@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/reprise-run/reprise/failure"
 	"github.com/reprise-run/reprise/internal/client"
 	"github.com/reprise-run/reprise/llm"
 	"github.com/reprise-run/reprise/provider/rehearsal"
@@ -78,43 +79,14 @@ func faults() []fault {
 // record. K-032, K-041, K-191, K-195, N70.
 func TestSoak(t *testing.T) {
 	t.Logf("go test ./e2e -run TestSoak -seed %d -soak %s", *seed, *soak)
-	kinds := faults()
-	var scripts []rehearsal.Script
-	for _, k := range kinds {
-		scripts = append(scripts, rehearsal.Script{Name: k.name, Pause: rehearsal.Duration(4 * time.Millisecond), Scenes: k.scenes})
-	}
-	up := newUpstream(t, scripts...)
-	s := serve(t, up.config("good", fmt.Sprintf("recovery: {tier1: {attempts: 2, base: 10ms}, tier2: {base: 50ms, cap: 200ms}}\nlimits: {concurrent_runs: %d}", soakSessions)))
+	up := newUpstream(t, soakScripts()...)
+	s := serve(t, up.config("good", soakConfig(soakSessions)))
 
 	times := newCourses()
 	defer times.log(t)
 	over, stop := context.WithTimeout(t.Context(), *soak)
 	defer stop()
-	var (
-		workers sync.WaitGroup
-		mu      sync.Mutex // guards the following
-		all     []*soaked
-		ends    = map[string]int{}
-	)
-	for w := range soakSessions {
-		random := rand.New(rand.NewPCG(*seed, uint64(w)+1))
-		reach := *s.Client // it stays where it is
-		workers.Go(func() {
-			for n := 0; over.Err() == nil && !t.Failed(); n++ {
-				k := kinds[random.IntN(len(kinds))]
-				t.Run(fmt.Sprintf("%d-%d-%s", w, n, k.name), func(t *testing.T) {
-					c := &soaked{fault: k, prompt: fmt.Sprintf("%s %d %d", k.name, w, n), times: times}
-					began := time.Now()
-					end := c.converse(&server{Client: &reach, t: t}, random)
-					times.add("a conversation", began)
-					mu.Lock()
-					defer mu.Unlock()
-					all = append(all, c)
-					ends[end]++
-				})
-			}
-		})
-	}
+	l := soakLoad(t, over, *s.Client, soakSessions, times)
 	random := rand.New(rand.NewPCG(*seed, 0))
 	killed := 0
 	for over.Err() == nil && !t.Failed() {
@@ -128,17 +100,71 @@ func TestSoak(t *testing.T) {
 		case <-over.Done():
 		}
 	}
-	workers.Wait()
-	t.Logf("%d kills, %d conversations: %v", killed, len(all), ends)
+	l.workers.Wait()
+	t.Logf("%d kills, %d conversations: %v", killed, len(l.all), l.ends)
 	if t.Failed() {
 		return
 	}
 	s.restartThere()
+	l.judge(s, up)
+}
+
+func soakScripts() (scripts []rehearsal.Script) {
+	for _, k := range faults() {
+		scripts = append(scripts, rehearsal.Script{Name: k.name, Pause: rehearsal.Duration(4 * time.Millisecond), Scenes: k.scenes})
+	}
+	return scripts
+}
+
+// soakConfig lets recovery be quick, and as many runs at a time as there are conversations.
+func soakConfig(sessions int) string {
+	return fmt.Sprintf("recovery: {tier1: {attempts: 2, base: 10ms}, tier2: {base: 50ms, cap: 200ms}}\nlimits: {concurrent_runs: %d}", sessions)
+}
+
+// load is conversations that go on beside each other.
+type load struct {
+	workers sync.WaitGroup
+
+	mu   sync.Mutex // guards the following until the workers are done
+	all  []*soaked
+	ends map[string]int
+}
+
+// soakLoad begins conversations, a number of them at a time, until over is done.
+func soakLoad(t *testing.T, over context.Context, at client.Client, sessions int, times *courses) *load {
+	l := &load{ends: map[string]int{}}
+	kinds := faults()
+	for w := range sessions {
+		random := rand.New(rand.NewPCG(*seed, uint64(w)+1))
+		l.workers.Go(func() {
+			for n := 0; over.Err() == nil && !t.Failed(); n++ {
+				k := kinds[random.IntN(len(kinds))]
+				t.Run(fmt.Sprintf("%d-%d-%s", w, n, k.name), func(t *testing.T) {
+					c := &soaked{fault: k, prompt: fmt.Sprintf("%s %d %d", k.name, w, n), times: times}
+					began := time.Now()
+					end := c.converse(&server{Client: &at, t: t}, random)
+					times.add("a conversation", began)
+					l.mu.Lock()
+					defer l.mu.Unlock()
+					l.all = append(l.all, c)
+					l.ends[end]++
+				})
+			}
+		})
+	}
+	return l
+}
+
+// judge holds what is left of all conversations against what each has seen, and against what the
+// upstream was sent.
+func (l *load) judge(s *server, up *upstream) {
+	t := s.t
+	t.Helper()
 	if sys, err := s.System(within(t)); err != nil || sys.Running != 0 || sys.Queued != 0 {
 		t.Errorf("the server is still busy: %+v, %v", sys, err)
 	}
 	recorded, total := map[string]int{}, 0
-	for _, c := range all {
+	for _, c := range l.all {
 		if now := asJSON(t, s.messages(c.o.id)); now != c.stored {
 			t.Errorf("%s: what was stored has changed: %s, was %s", c.prompt, now, c.stored)
 		}
@@ -161,15 +187,16 @@ func TestSoak(t *testing.T) {
 // soaked is one conversation of one message.
 type soaked struct {
 	fault
-	prompt   string
-	times    *courses
-	o        *observer
-	attempts map[string]int // recorded, by model
-	stored   string         // its messages
+	prompt    string
+	times     *courses
+	o         *observer
+	cancelled session.RunID  // while it went on
+	attempts  map[string]int // recorded, by model
+	stored    string         // its messages
 }
 
 // through repeats a call while the server is away.
-func through(t *testing.T, what string, call func(context.Context) error) {
+func through(t testing.TB, what string, call func(context.Context) error) {
 	t.Helper()
 	ctx := within(t)
 	for {
@@ -218,12 +245,16 @@ func (c *soaked) converse(s *server, random *rand.Rand) (end string) {
 			if err != nil {
 				return err
 			}
+			c.cancelled = ""
 			if sch := now.Schedule; sch != nil && sch.State.Waiting() {
 				if _, err = s.CancelRetry(ctx, made.ID, sch.Token); err == nil {
 					return nil
 				}
 			} else if now.LastRun != nil {
-				_, err = s.Cancel(ctx, made.ID, now.LastRun.ID)
+				var run session.Run
+				if run, err = s.Cancel(ctx, made.ID, now.LastRun.ID); err == nil && !run.State.Terminal() {
+					c.cancelled = run.ID
+				}
 			}
 			var refusal *client.Error
 			if errors.As(err, &refusal) && refusal.Code == session.CodeStaleToken {
@@ -233,6 +264,9 @@ func (c *soaked) converse(s *server, random *rand.Rand) (end string) {
 		})
 	}
 	run := c.o.rest()
+	if c.cancelled == run.ID && run.State != session.Cancelled {
+		t.Errorf("the cancel of %s was acknowledged, and it %s", run.ID, run.State)
+	}
 	c.o.check()
 	c.check(s, run, r)
 	switch {
@@ -242,6 +276,9 @@ func (c *soaked) converse(s *server, random *rand.Rand) (end string) {
 		end = "failed: " + run.Failure.RetryClass.String()
 		if run.Failure.Code != "" && run.Failure.Provider == "" {
 			end += " " + run.Failure.Code
+		}
+		if c := run.Failure.RetryClass; c == failure.Local || c == failure.Unknown {
+			t.Logf("%s of %s: %s", end, run.ID, run.Failure.Message)
 		}
 	}
 	if !cancelled && run.State == session.Cancelled {

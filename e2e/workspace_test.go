@@ -17,7 +17,7 @@ func calls(name, tool, arguments string) rehearsal.Script {
 }
 
 // workspace is a folder with a file greeting.txt.
-func workspace(t *testing.T) string {
+func workspace(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "greeting.txt"), []byte("Good day\n"), 0o640); err != nil {
