@@ -66,7 +66,7 @@ func faults(a *agent) []fault {
 		ended("text-half-call-cut", half, do(rehearsal.Cut)),
 
 		never("429-50-minutes", 1, 0, with(rehearsal.Status, rehearsal.RateLimited, 50*time.Minute)),
-		never("quota", 1, 0, with(rehearsal.Status, rehearsal.Quota, 0)),
 		never("always-503", 3, 9, with(rehearsal.Status, rehearsal.Unavailable, 0)),
+		never("quota", 1, 0, with(rehearsal.Status, rehearsal.Quota, 0)), // the last one: then the key rests for every model
 	}
 }

@@ -144,6 +144,9 @@ func (a *agent) all(ctx context.Context, dir, binary, only string, at int) ([]fa
 		turns := make(chan struct{}, at)
 		var wg sync.WaitGroup
 		for i := range ran {
+			if i == len(ran)-1 {
+				wg.Wait()
+			}
 			turns <- struct{}{}
 			wg.Go(func() {
 				a.ask(ctx, filepath.Join(dir, ran[i].name), base, &ran[i])
