@@ -309,6 +309,32 @@ func TestSwallowedError(t *testing.T) {
 	}
 }
 
+// What is no text to the server is stored all the same, and found by what it was.
+func TestTexts(t *testing.T) {
+	s := opened(t, pgtest.NewDatabase(t))
+	id := session.ID("ses_\xff")
+	for _, title := range []string{"a\x00b", "\x00", "\xffü\xfe", "", "plain ü"} {
+		err := s.Update(t.Context(), session.Full, func(tx session.Tx) error {
+			if err := tx.InsertSession(session.Session{ID: id, Title: title, Settings: session.Settings{System: title}}); err != nil && !errors.Is(err, session.ErrLost) {
+				return err
+			}
+			return tx.PutSession(session.Session{ID: id, Title: title})
+		})
+		if err != nil {
+			t.Fatalf("%q: %v", title, err)
+		}
+		if err := s.View(t.Context(), func(tx session.ReadTx) error {
+			got, err := tx.Session(id)
+			if want := strings.ReplaceAll(strings.ToValidUTF8(title, "\uFFFD"), "\x00", "\uFFFD"); got.Title != want {
+				t.Errorf("%q reads as %q", title, got.Title)
+			}
+			return err
+		}); err != nil {
+			t.Errorf("%q: %v", title, err)
+		}
+	}
+}
+
 // Without a server, updates and views fail in the end, and nothing of them was done.
 func TestUnavailable(t *testing.T) {
 	db := pgtest.Start(t)

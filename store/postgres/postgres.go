@@ -12,6 +12,8 @@
 // has stopped, or was cut off, within a second, and undoes its update. A view is one snapshot and waits for
 // nobody.
 //
+// A text that is not UTF-8, or holds a zero byte, is no text here: U+FFFD takes the place of what is wrong.
+//
 // It needs connections of its own: a pooler that hands them to others between transactions breaks
 // prepared statements and the settings of a connection. It takes nine at most.
 package postgres
@@ -193,7 +195,7 @@ func connections(cfg *pgx.ConnConfig, limit time.Duration, settings map[string]s
 			return &impatient{c, limit}, nil
 		}
 	}
-	return stdlib.OpenDB(*cfg)
+	return sql.OpenDB(connector{stdlib.GetConnector(*cfg)})
 }
 
 // impatient is a connection on which nothing waits for longer than a limit.

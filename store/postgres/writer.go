@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/reprise-run/reprise/store"
 )
@@ -41,7 +40,7 @@ func (w *writer) Begin(c *sql.Conn) error {
 	b.Queue(`INSERT INTO meta (key, value) VALUES ($1, $2)
 ON CONFLICT (key) DO UPDATE SET value = excluded.value`, w.key, w.value())
 	return c.Raw(func(c any) error {
-		return c.(*stdlib.Conn).Conn().SendBatch(context.Background(), b).Close()
+		return c.(connection).Conn.Conn().SendBatch(context.Background(), b).Close()
 	})
 }
 
