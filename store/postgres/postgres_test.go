@@ -18,4 +18,11 @@ func create(t testing.TB) func() (session.Store, error) {
 
 func TestStore(t *testing.T) { storetest.Run(t, create) }
 
-func BenchmarkStore(b *testing.B) { storetest.Bench(b, create) }
+// BenchmarkStore is of a server that syncs, on loopback.
+func BenchmarkStore(b *testing.B) {
+	db := pgtest.Start(b)
+	storetest.Bench(b, func(b testing.TB) func() (session.Store, error) {
+		url := db.NewDatabase(b)
+		return func() (session.Store, error) { return Open(b.Context(), url) }
+	})
+}
