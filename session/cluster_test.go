@@ -108,6 +108,7 @@ type gate struct {
 	open chan struct{} // closed: nothing waits
 	shut chan struct{} // closed: it was shut by itself
 	deaf bool          // what the log brings is lost
+	away bool          // the store fails
 }
 
 // gated starts a node behind a gate.
@@ -144,16 +145,38 @@ func (g *gate) pass() {
 	<-open
 }
 
+// set changes what becomes of what is asked for.
+func (g *gate) set(f func()) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	f()
+}
+
+// enter passes to the store, where it is there.
+func (g *gate) enter() error {
+	g.pass()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.away {
+		return errDead
+	}
+	return nil
+}
+
 func (g *gate) Close() error { return nil }
 
 func (g *gate) View(ctx context.Context, f func(tx session.ReadTx) error) error {
-	g.pass()
+	if err := g.enter(); err != nil {
+		return err
+	}
 	defer g.pass()
 	return g.Store.View(ctx, f)
 }
 
 func (g *gate) Update(ctx context.Context, d session.Durability, f func(tx session.Tx) error) error {
-	g.pass()
+	if err := g.enter(); err != nil {
+		return err
+	}
 	defer g.pass()
 	var ops []string
 	err := g.Store.Update(ctx, d, func(tx session.Tx) error {

@@ -1,6 +1,9 @@
 package session_test
 
 import (
+	"context"
+	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -120,31 +123,76 @@ func TestPausedNodeWakesUp(t *testing.T) {
 }
 
 // Whoever was cut off from the store, or paused, judges nobody until it has been back for a whole
-// lease: when the store comes back nobody takes runs from anybody.
+// lease: when the store comes back nobody takes runs from anybody, although one node is back first.
 func TestStoreIsAway(t *testing.T) {
-	nodes(t, func(t *testing.T, w *world) {
-		a, b := w.gated(""), w.gated("")
-		r := w.postOn(a.m, "hi")
-		w.m = b.m
-		s := w.another()
-		q, err := b.m.Post(t.Context(), session.Act{Actor: "ann"}, s, []llm.Part{llm.Text("hi")}, session.Routing{})
-		if err != nil {
-			t.Fatal(err)
+	for name, c := range map[string]struct{ gone, back func(g *gate) }{
+		"it does not answer": {(*gate).pause, (*gate).resume},
+		"it fails":           {func(g *gate) { g.set(func() { g.away = true }) }, func(g *gate) { g.set(func() { g.away = false }) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			nodes(t, func(t *testing.T, w *world) {
+				a, b := w.gated(""), w.gated("")
+				r := w.postOn(a.m, "hi")
+				w.m = b.m
+				q := w.postAll(b.m, 1)[0]
+				synctest.Wait()
+				c.gone(a)
+				c.gone(b)
+				pass(time.Minute)
+				c.back(a)
+				pass(2 * time.Second)
+				c.back(b)
+				pass(20 * time.Second)
+				w.m = a.m
+				for _, id := range []session.RunID{r.RunID, q} {
+					if run := w.ended(id); run.State != session.Succeeded || run.Claims != 1 {
+						t.Errorf("run %+v", run)
+					}
+				}
+			}, answers(2, 80*time.Second)...)
+		})
+	}
+}
+
+// late is a store that another node is quicker to reach, just as this one is about to bury it.
+type late struct {
+	session.Store
+	before func() // is called once
+}
+
+func (l *late) Update(ctx context.Context, d session.Durability, f func(tx session.Tx) error) error {
+	err := l.Store.Update(ctx, d, func(tx session.Tx) error {
+		var ops []string
+		if err := f(telltale{tx, &ops}); err != nil {
+			return err
 		}
+		if l.before != nil && slices.Contains(ops, "bury") {
+			return errDead
+		}
+		return nil
+	})
+	if errors.Is(err, errDead) {
+		l.before()
+		l.before = nil
+		return l.Store.Update(ctx, d, f)
+	}
+	return err
+}
+
+// A node that gives a sign of life before it is taken for dead keeps its runs.
+func TestLastMoment(t *testing.T) {
+	nodes(t, func(t *testing.T, w *world) {
+		a := w.gated("")
+		came := false
+		w.startOn(&late{w.store, func() { a.resume(); pass(600 * time.Millisecond); came = true }}, w.log)
+		defer w.m.Close()
+		r := w.postOn(a.m, "hi")
 		synctest.Wait()
 		a.pause()
-		b.pause()
-		pass(time.Minute)
-		a.resume()
-		b.resume()
-		pass(29 * time.Second)
-		for _, id := range []session.RunID{r.RunID, q.RunID} {
-			if run := w.ended(id); run.State != session.Succeeded || run.Claims != 1 {
-				t.Errorf("run %+v", run)
-			}
+		if run := w.ended(r.RunID); !came || run.State != session.Succeeded || run.Claims != 1 {
+			t.Errorf("%v, run %+v", came, run)
 		}
-	}, []llmtest.Step{{Wait: 90 * time.Second, Event: llm.Event{Kind: llm.EventPing}}, llmtest.Text("fine"), llmtest.Done(llm.StopEnd)},
-		[]llmtest.Step{{Wait: 90 * time.Second, Event: llm.Event{Kind: llm.EventPing}}, llmtest.Text("fine"), llmtest.Done(llm.StopEnd)})
+	}, answers(1, 10*time.Second)...)
 }
 
 // A cancel that is asked for at one node ends the run that another one carries out at once; where the
@@ -159,9 +207,7 @@ func TestCancelElsewhere(t *testing.T) {
 				r := w.postOn(a.m, "hi")
 				o.shows("partial")
 				o.stop()
-				a.mu.Lock()
-				a.deaf = within > 0
-				a.mu.Unlock()
+				a.set(func() { a.deaf = within > 0 })
 				asked := time.Now()
 				if _, err := w.m.Cancel(t.Context(), "ann", w.id, r.RunID); err != nil {
 					t.Fatal(err)
@@ -306,6 +352,15 @@ func TestWatchedElsewhere(t *testing.T) {
 		b.resume() // it was only paused
 		pass(time.Second)
 		there(session.ScheduleArmed, "")
+		if err := w.store.View(t.Context(), func(tx session.ReadTx) error {
+			viewers, err := tx.Watched(session.At(time.Now()))
+			if len(viewers) != 1 || viewers[0].SessionID != w.id {
+				t.Errorf("watched by %+v", viewers)
+			}
+			return err
+		}); err != nil {
+			t.Error(err)
+		}
 		o.stop()
 	}, fails, fails, fails, fails)
 }

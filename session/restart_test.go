@@ -132,6 +132,10 @@ func (t telltale) PutRun(r session.Run, expect session.RunState, generation int6
 	}
 	return t.Tx.PutRun(r, expect, generation)
 }
+func (t telltale) Bury(node string) error {
+	t.note("bury")
+	return t.Tx.Bury(node)
+}
 func (t telltale) OpenAttempt(a session.Attempt) (int, error) {
 	t.note("open attempt")
 	return t.Tx.OpenAttempt(a)
