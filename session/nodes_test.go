@@ -136,11 +136,12 @@ func TestStoreIsAway(t *testing.T) {
 				w.m = b.m
 				q := w.postAll(b.m, 1)[0]
 				synctest.Wait()
-				c.gone(a)
 				c.gone(b)
+				pass(600 * time.Millisecond) // so that the last sign of it is seen
+				c.gone(a)
 				pass(time.Minute)
 				c.back(a)
-				pass(2 * time.Second)
+				pass(1900 * time.Millisecond)
 				c.back(b)
 				pass(20 * time.Second)
 				w.m = a.m
