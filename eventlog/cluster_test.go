@@ -221,7 +221,7 @@ func TestExistingStream(t *testing.T) {
 	refuses(t, Cluster{Servers: startWith(t, 1000).URL()}, Options{}, "its max_payload is 1000 bytes")
 }
 
-// N05: who we are is proven as NATS does, and a secret is never shown.
+// Who we are is proven as NATS does, and a secret is never shown.
 func TestCredentials(t *testing.T) {
 	seed, err := nkeys.CreateUser()
 	if err != nil {
@@ -283,7 +283,7 @@ func TestTLS(t *testing.T) {
 	}
 	closeLog(t, log)
 	refuses(t, Cluster{Servers: url}, Options{}, "certificate")
-	refuses(t, Cluster{Servers: url, CA: certificate}, Options{}, "certificate required")
+	refuses(t, Cluster{Servers: url, CA: certificate}, Options{}, "tls")
 	refuses(t, Cluster{Servers: url, CA: certificate, Certificate: certificate, Key: key + "x"}, Options{}, "no such file")
 }
 

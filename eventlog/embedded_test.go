@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/reprise-run/reprise/eventlog/logtest"
+	"github.com/reprise-run/reprise/eventlog/natstest"
 	"github.com/reprise-run/reprise/session"
 )
 
@@ -22,6 +23,7 @@ import (
 const childDir = "EVENTLOG_TEST_CHILD_DIR"
 
 func TestMain(m *testing.M) {
+	natstest.Child()
 	if dir := os.Getenv(childDir); dir != "" {
 		fmt.Fprintln(os.Stderr, appendForever(dir))
 		os.Exit(1)

@@ -134,10 +134,11 @@ type journal struct {
 	incarnation string
 	closed      bool
 	idle        []*line
-	link        chan struct{}  // closed when a lost connection is back; then another one
-	tails       []*tail        // replaced, never changed
-	calls       sync.WaitGroup // calls under way; Add only while mu is held and closed is false
-	stopping    chan struct{}  // closed with closed
+	markers     map[string]uint64 // of a shared log: where this journal has claimed, by subject, until its output is purged
+	link        chan struct{}     // closed when a lost connection is back; then another one
+	tails       []*tail           // replaced, never changed
+	calls       sync.WaitGroup    // calls under way; Add only while mu is held and closed is false
+	stopping    chan struct{}     // closed with closed
 }
 
 // newJournal is a journal without a stream, over a connection that it owns.
@@ -147,6 +148,7 @@ func newJournal(nc *nats.Conn, n names, o Options) *journal {
 		names:      n,
 		ackTimeout: o.AckTimeout,
 		name:       strings.ToLower(rand.Text()[:10]),
+		markers:    map[string]uint64{},
 		link:       make(chan struct{}),
 		stopping:   make(chan struct{}),
 	}
@@ -231,6 +233,9 @@ func (j *journal) Purge(ctx context.Context, s session.ID, run session.RunID) er
 	if err := j.stream.Purge(ctx, jetstream.WithPurgeSubject(subject)); err != nil {
 		return fmt.Errorf("purge a run's output: %w", cause(ctx, err))
 	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	delete(j.markers, subject)
 	return nil
 }
 

@@ -356,3 +356,33 @@ func TestCaughtUpAfterPurge(t *testing.T) {
 		t.Fatalf("an idle consumer: error %v, caught up %v", err, called)
 	}
 }
+
+// A request is answered twice where a paused server wakes and takes itself for the leader. What comes second is nobody's answer, whenever
+// it comes.
+func TestAnsweredTwice(t *testing.T) {
+	j, _, more := joined(t)
+	server := more().nc
+	for subject, answers := range map[string][]string{"twice": {"a", "b"}, "once": {"c"}} {
+		_, err := server.Subscribe(subject, func(m *nats.Msg) {
+			for _, text := range answers {
+				if err := m.Respond([]byte(text)); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := server.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	for range 100 {
+		for subject, want := range map[string]string{"twice": "a", "once": "c"} {
+			m, _, err := j.request(t.Context(), &nats.Msg{Subject: subject})
+			if err != nil || string(m.Data) != want {
+				t.Fatalf("%s was answered with %q, %v", subject, m.Data, err)
+			}
+		}
+	}
+}

@@ -147,9 +147,10 @@ func threeNodes(t *testing.T, c *natstest.Cluster) []*Shared {
 	return []*Shared{joinCluster(t, c, stream), joinCluster(t, c, stream), joinCluster(t, c, stream)}
 }
 
-// N05: each server in turn is stopped and comes back while three nodes write and follow: the stream's leader, the cluster's, and
+// Each server in turn is stopped and comes back while three nodes write and follow: the stream's leader, the cluster's, and
 // those that clients and consumers are at.
 func TestServersComeAndGo(t *testing.T) {
+	t.Parallel() // it waits for elections most of the time
 	c := natstest.Start(t, 3)
 	logs := threeNodes(t, c)
 	b := startBusy(t, logs...)
@@ -174,6 +175,7 @@ func TestServersComeAndGo(t *testing.T) {
 
 // While all servers are away nothing is accepted, and nothing is lost; then all goes on.
 func TestAllServersAway(t *testing.T) {
+	t.Parallel() // it waits for elections most of the time
 	c := natstest.Start(t, 3)
 	logs := threeNodes(t, c)
 	before := logs[0].Incarnation()
@@ -248,6 +250,7 @@ func TestNothingIsSentLate(t *testing.T) {
 // A connection that falls silent, as that to a server that is paused, is given up for one to another server. What was awaited is asked for
 // again at once.
 func TestSilentConnection(t *testing.T) {
+	t.Parallel() // it waits for elections most of the time
 	c := natstest.Start(t, 3)
 	proxy := c.Proxy(0)
 	node, err := Connect(t.Context(), Cluster{Servers: proxy.URL, Stream: "log"}, Options{})

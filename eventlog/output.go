@@ -35,6 +35,9 @@ func (j *journal) Output(ctx context.Context, s session.ID, run session.RunID) i
 		next := uint64(1)
 		for pause := shortPause; ; pause = min(2*pause, longPause) {
 			last, err := j.lastOf(ctx, subject)
+			if pause < longPause {
+				last = max(last, j.marker(subject)) // who answered may have been the leader when it was paused
+			}
 			for more := err == nil && next <= last; more && err == nil; {
 				var batch []session.Record
 				if batch, next, more, err = j.batch(ctx, subject, next); err != nil {
@@ -72,6 +75,13 @@ func (j *journal) lastOf(ctx context.Context, subject string) (uint64, error) {
 	defer j.calls.Done()
 	last, _, err := j.get(ctx, msgQuery{Last: subject})
 	return last.Seq, err
+}
+
+// marker is where this journal has claimed a shared subject; 0: nowhere.
+func (j *journal) marker(subject string) uint64 {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.markers[subject]
 }
 
 // batch reads some of a subject's records from a sequence on, and where to go on.

@@ -50,10 +50,14 @@ func away(err error) bool {
 	return false
 }
 
-// A line carries one request at a time to its reply. Its inbox is never used again after a
-// request that was given up, so a late reply cannot answer another request.
+// A line carries one request at a time to its reply. It is never used again after a request that was given up, which may be
+// answered late. In a cluster one may even be answered twice, where a server that was paused takes itself for the leader still, so there
+// each has a subject of its own below the inbox; that costs the server a look at its table of subscriptions, which a server
+// alone is spared.
 type line struct {
-	inbox string
+	inbox string // ends with a dot
+	n     uint64 // of replies' subjects
+	to    string // the last of them
 	reply chan *nats.Msg
 	sub   *nats.Subscription
 	timer *time.Timer
@@ -68,11 +72,11 @@ func (j *journal) takeLine(ctx context.Context) (*line, error) {
 		j.mu.Unlock()
 		return ln, nil
 	}
-	ln := &line{reply: make(chan *nats.Msg, 1), timer: time.NewTimer(time.Hour), link: j.link}
+	ln := &line{reply: make(chan *nats.Msg, 8), timer: time.NewTimer(time.Hour), link: j.link}
 	j.mu.Unlock()
-	ln.inbox = j.nc.NewInbox()
+	ln.inbox = j.nc.NewInbox() + "."
 	var err error
-	if ln.sub, err = j.nc.ChanSubscribe(ln.inbox, ln.reply); err != nil {
+	if ln.sub, err = j.nc.ChanSubscribe(ln.inbox+"*", ln.reply); err != nil {
 		return nil, cause(ctx, err)
 	}
 	return ln, nil
@@ -161,24 +165,36 @@ func (j *journal) try(ctx context.Context, msg *nats.Msg, timeout time.Duration)
 	if err != nil {
 		return nil, false, err
 	}
-	msg.Reply = ln.inbox
+	if !j.alone || ln.n == 0 {
+		for len(ln.reply) > 0 {
+			<-ln.reply // late, and in the way
+		}
+		ln.n++
+		ln.to = ln.inbox + strconv.FormatUint(ln.n, 10)
+	}
+	msg.Reply = ln.to
 	if err := j.nc.PublishMsg(msg); err != nil {
 		ln.abandon()
 		return nil, false, cause(ctx, err)
 	}
 	ln.timer.Reset(timeout)
-	select {
-	case m := <-ln.reply:
-		j.keepLine(ln)
-		return m, true, nil
-	case <-ctx.Done():
+	for {
+		select {
+		case m := <-ln.reply:
+			if m.Subject != msg.Reply {
+				continue
+			}
+			j.keepLine(ln)
+			return m, true, nil
+		case <-ctx.Done():
+			ln.abandon()
+			return nil, true, context.Cause(ctx)
+		case <-ln.timer.C:
+		case <-ln.link: // the reply went to a connection that is gone
+		}
 		ln.abandon()
-		return nil, true, context.Cause(ctx)
-	case <-ln.timer.C:
-	case <-ln.link: // the reply went to a connection that is gone
+		return nil, true, errSilent
 	}
-	ln.abandon()
-	return nil, true, errSilent
 }
 
 // relink tells those who wait for a reply that the connection is another one.

@@ -59,6 +59,11 @@ func (j *journal) Claim(ctx context.Context, s session.ID, run session.RunID, ge
 		_, err := w.put(ctx, nil)
 		switch {
 		case err == nil:
+			if !j.alone {
+				j.mu.Lock()
+				j.markers[subject] = w.last
+				j.mu.Unlock()
+			}
 			return w, nil
 		case errors.Is(err, session.ErrFenced), errors.Is(err, errGone):
 			// Another record came between the reading and the marker.
@@ -159,10 +164,11 @@ func (w *writer) put(ctx context.Context, data []byte) (unknown bool, err error)
 	w.expect[0] = strconv.FormatUint(w.last, 10)
 	w.msg.Data = data
 	defer func() { w.msg.Data = nil }()
-	for pause := shortPause; ; pause *= 2 {
-		seq, sent, err := w.journal.publish(ctx, &w.msg)
-		unknown = unknown || sent
-		if isCode(err, codeWrongLast, codeWrongLastNow) {
+	var began time.Time // of the doubt
+	for pause := shortPause; ; pause = min(2*pause, longPause) {
+		seq, sent, refused := w.journal.publish(ctx, &w.msg)
+		unknown, err = unknown || sent, refused
+		if isCode(refused, codeWrongLast, codeWrongLastNow) {
 			// Either an earlier copy of this message is there, or on its way, or somebody else's is.
 			seq, err = w.lookUp(ctx)
 			unknown = unknown || err != nil && !errors.Is(err, session.ErrFenced) && !errors.Is(err, errGone)
@@ -172,18 +178,28 @@ func (w *writer) put(ctx context.Context, data []byte) (unknown bool, err error)
 			w.n++
 			w.last = seq
 			return false, nil
-		case w.journal.alone || !errors.Is(err, errGone) || pause > longestDoubt:
+		case w.journal.alone || !errors.Is(err, errGone):
 			return unknown, err
 		}
-		// A message may be on its way into the stream, or a server has answered that is not the leader any more.
+		// A copy may be on its way for as long as most replicas are missing, and who answers may be behind. That nothing is
+		// left of the run is believed, if it is said for a while.
+		if began.IsZero() {
+			began = time.Now()
+		}
+		switch took := time.Since(began); {
+		case isCode(refused, codeWrongLast) && strings.HasSuffix(refused.Error(), ": 0") && took > longestDoubt:
+			return unknown, err
+		case w.journal.patience > 0 && took > w.journal.patience:
+			return unknown, fmt.Errorf("%w: the event log: %w", session.ErrUnavailable, refused)
+		}
 		if err := w.journal.pause(ctx, pause); err != nil {
 			return unknown, err
 		}
 	}
 }
 
-// longestDoubt is the last pause before a shared log is believed that a run's output is gone.
-const longestDoubt = 400 * time.Millisecond
+// longestDoubt is how long a shared log has to say that a run's output is gone.
+const longestDoubt = time.Second
 
 // lookUp reads what follows the writer's last record, which is the outcome of an append that the
 // stream did not expect.

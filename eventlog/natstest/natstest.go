@@ -1,5 +1,6 @@
-// Package natstest starts NATS clusters with JetStream inside a test's process: real servers on ports of loopback,
-// which other processes reach by URL, with their stores in the test's temporary folder.
+// Package natstest starts NATS clusters with JetStream: real servers on ports of loopback,
+// which any process reaches by URL, with their stores in the test's temporary folder. [Start] runs them inside the test's process, where they are
+// quick to start and stop in order; [StartProcesses] runs each in one of its own, to be killed or paused.
 //
 // A server can be stopped and started again, on the same port and with what it had stored. The test's end stops
 // them all. Methods are for the test's goroutine; they fail the test where a cluster does not come up.
@@ -31,26 +32,10 @@ type Cluster struct {
 // change a server's options before it starts: limits, users, TLS.
 func Start(t testing.TB, n int, edit ...func(*server.Options)) *Cluster {
 	t.Helper()
-	dir := t.TempDir()
-	ports := freePorts(t, 2*n)
-	var routes []*url.URL
-	for _, port := range ports[n:] {
-		routes = append(routes, &url.URL{Scheme: "nats", Host: fmt.Sprintf("127.0.0.1:%d", port)})
-	}
+	dir, ports := t.TempDir(), freePorts(t, 2*n)
 	c := &Cluster{t: t, servers: make([]*server.Server, n)}
 	for i := range n {
-		o := &server.Options{
-			ServerName: fmt.Sprintf("n%d", i), Host: "127.0.0.1", Port: ports[i],
-			JetStream: true, StoreDir: filepath.Join(dir, fmt.Sprint(i)),
-			JetStreamMaxStore: 1 << 50, JetStreamMaxMemory: 256 << 20,
-			NoLog: true, NoSigs: true, DisableJetStreamBanner: true,
-			// A client is told to go elsewhere at once.
-			LameDuckDuration: time.Millisecond, LameDuckGracePeriod: time.Nanosecond,
-		}
-		if n > 1 {
-			o.Cluster = server.ClusterOpts{Name: "test", Host: "127.0.0.1", Port: ports[n+i]}
-			o.Routes = routes
-		}
+		o := place{dir, ports, i}.options()
 		for _, f := range edit {
 			f(o)
 		}
@@ -66,6 +51,26 @@ func Start(t testing.TB, n int, edit ...func(*server.Options)) *Cluster {
 	}
 	c.Ready()
 	return c
+}
+
+// options are those of a server that waits for nobody.
+func (p place) options() *server.Options {
+	n := len(p.Ports) / 2
+	o := &server.Options{
+		ServerName: fmt.Sprintf("n%d", p.Index), Host: "127.0.0.1", Port: p.Ports[p.Index],
+		JetStream: true, StoreDir: filepath.Join(p.Dir, fmt.Sprint(p.Index)),
+		JetStreamMaxStore: 1 << 50, JetStreamMaxMemory: 256 << 20,
+		NoLog: true, NoSigs: true, DisableJetStreamBanner: true,
+		// A client is told to go elsewhere at once.
+		LameDuckDuration: time.Millisecond, LameDuckGracePeriod: time.Nanosecond,
+	}
+	if n > 1 {
+		o.Cluster = server.ClusterOpts{Name: "test", Host: "127.0.0.1", Port: p.Ports[n+p.Index]}
+		for _, port := range p.Ports[n:] {
+			o.Routes = append(o.Routes, &url.URL{Scheme: "nats", Host: fmt.Sprintf("127.0.0.1:%d", port)})
+		}
+	}
+	return o
 }
 
 // freePorts finds ports that nobody uses.

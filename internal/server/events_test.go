@@ -12,7 +12,7 @@ import (
 	"github.com/reprise-run/reprise/session"
 )
 
-// N05: a server works with its event log on a NATS cluster. While that is away it says so and begins nothing; a run
+// A server works with its event log on a NATS cluster. While that is away it says so and begins nothing; a run
 // that is under way waits, and all goes on when the cluster is back.
 func TestEventsOnNATS(t *testing.T) {
 	nats := natstest.Start(t, 3)
