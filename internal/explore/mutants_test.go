@@ -63,7 +63,7 @@ var mutants = []mutant{
 	{"a partial reply is not kept", "answer", Kept, []edit{{"session/execute.go",
 		"		if parts := stopped.Output.Parts(); len(parts) > 0 {", "		if parts := stopped.Output.Parts(); len(parts) > 1 {"}}},
 	{"nobody takes runs over", "second node", Progress, []edit{{"session/nodes.go",
-		"		if quiet >= lease {\n", "		if quiet < 0 {\n"}}},
+		"		if s.quiet >= lease {\n", "		if s.quiet < 0 {\n"}}},
 	{"a record is appended twice", "answer", Once, []edit{{"session/ledger.go",
 		"	return x.writer.Append(ctx, data)\n", "	if err := x.writer.Append(ctx, data); err != nil {\n		return err\n	}\n	return x.writer.Append(ctx, data)\n"}}},
 	{"an old owner ends the run again", "second node", OneEnd, []edit{
