@@ -291,6 +291,28 @@ func TestStoppedWriter(t *testing.T) {
 	}
 }
 
+// The server takes the settings by which it frees the lock, and those that make a commit safe.
+func TestSettings(t *testing.T) {
+	cfg, err := pgx.ParseConfig(pgtest.NewDatabase(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, settings := range []map[string]string{writing, reading, migrating} {
+		db := connections(cfg, silence, settings)
+		defer db.Close()
+		for name, want := range settings {
+			var got string
+			if err := db.QueryRowContext(t.Context(), `SELECT setting FROM pg_settings WHERE name = $1`, name).Scan(&got); err != nil || got != want {
+				t.Errorf("%s is %q, %v; want %q", name, got, err, want)
+			}
+		}
+		var commit string
+		if err := db.QueryRowContext(t.Context(), "SHOW synchronous_commit").Scan(&commit); err != nil || commit != "on" {
+			t.Errorf("synchronous_commit is %q, %v", commit, err)
+		}
+	}
+}
+
 // An error of a statement ends the transaction at the server, so the update fails also where its function
 // goes on.
 func TestSwallowedError(t *testing.T) {

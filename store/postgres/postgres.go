@@ -9,7 +9,7 @@
 //
 // Updates of all processes are serial: each begins by taking one lock of the database, waits 2
 // seconds at a time for it, and holds it to its end. The server takes the lock from a process that
-// has stopped, or was cut off, within a second, and undoes its update. A view is one snapshot and waits for
+// has stopped, or was cut off, within a second (five in the middle of an answer), and undoes its update. A view is one snapshot and waits for
 // nobody.
 //
 // A text that is not UTF-8, or holds a zero byte, is no text here: U+FFFD takes the place of what is wrong.
@@ -44,7 +44,8 @@ const (
 	silence = 12 * time.Second
 )
 
-// Settings of connections; times are milliseconds.
+// Settings of connections; times are milliseconds. The second time of those that write is for a process that
+// has stopped while the server sends to it: then the transaction is not idle.
 var (
 	both = map[string]string{
 		"synchronous_commit":            "on",
@@ -54,6 +55,7 @@ var (
 	writing = map[string]string{
 		"lock_timeout":                        "2000",
 		"idle_in_transaction_session_timeout": "1000",
+		"tcp_user_timeout":                    "5000",
 	}
 	reading = map[string]string{
 		"idle_in_transaction_session_timeout": "60000",
