@@ -150,7 +150,7 @@ func (h *hub) take(r Record) (e *life, err error) {
 	} else {
 		if bytes.HasPrefix(r.Data, ofSessions) {
 			rf.session = "" // it changes the list of sessions, which everybody sees
-		} else if e, err = h.lifecycle(r.Data); err != nil {
+		} else if e, err = h.lifecycle(r); err != nil {
 			return nil, fmt.Errorf("record %d: %w", r.Seq, err)
 		}
 	}
@@ -194,13 +194,35 @@ type life struct {
 	} `json:"tool_call"`
 }
 
-// lifecycle notes which outputs are over: those of ended runs, and of committed steps.
-func (h *hub) lifecycle(data []byte) (*life, error) {
+// typeOf reads an event's type, which comes first, and nothing else.
+func typeOf(event []byte) EventType {
+	begin, _, _ := bytes.Cut(bytes.TrimPrefix(event, []byte(`{"type":"`)), []byte{'"'})
+	return EventType(begin)
+}
+
+// ofReply is in every event of a reply's message.
+var ofReply = fmt.Appendf(nil, `"role":%q`, RoleReply)
+
+// lifecycle notes which outputs are over: those of ended runs, and of committed steps. What says
+// nothing of that is not read, and nil: every node has every event.
+func (h *hub) lifecycle(r Record) (*life, error) {
+	switch typeOf(r.Data) {
+	case EventRun, EventToolCall:
+	case EventMessage:
+		if !bytes.Contains(r.Data, ofReply) {
+			return nil, nil
+		}
+	case EventAttempt:
+		delete(h.held, r.Session) // what was held is out, or gone
+		return nil, nil
+	default:
+		return nil, nil
+	}
 	e := &life{}
-	if err := json.Unmarshal(data, e); err != nil {
+	if err := json.Unmarshal(r.Data, e); err != nil {
 		return nil, err
 	}
-	if e.Type == EventRun || e.Type == EventAttempt { // what was held is out, or gone
+	if e.Type == EventRun {
 		delete(h.held, e.SessionID)
 	}
 	switch {

@@ -66,7 +66,7 @@ var callers sync.Map
 // caller names the method of package session that asks, in the words of a transcript: its
 // name, and nothing that depends on how the package is built inside.
 func caller() string {
-	var stack [12]uintptr
+	var stack [8]uintptr
 	n := runtime.Callers(3, stack[:])
 	if name, ok := callers.Load(stack); ok {
 		return name.(string)
