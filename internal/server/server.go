@@ -53,13 +53,13 @@ const (
 // readyTime is how long the store may take to be ready.
 const readyTime = 2 * time.Second
 
-// How often garbage is collected, unless the environment's GOGC says: when there is a quarter
+// How often garbage is collected, unless the environment's GOGC says: when there is a fifth
 // as much of it as lives, which bounds the memory of many streams. The floor counts as living, and
 // takes no memory, because nobody touches it: without it a small heap would be collected for
 // every other reply.
 const (
-	gcPercent = 25
-	heapFloor = 48 << 20 // bytes
+	gcPercent = 19
+	heapFloor = 68 << 20 // bytes
 )
 
 // Options are what is not configuration.
