@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -130,9 +131,13 @@ func cell(t *testing.T, dialect, model, hold string, after bool) (came string) {
 	t.Helper()
 	f, j := &fences{}, &journal{attempts: map[string]replay.Seal{}}
 	run(t, gateway.Options{Fences: f, Journal: j}, func(w *world) {
-		w.instead = func(rw http.ResponseWriter, _ *http.Request) bool {
-			sent := w.bodies[len(w.bodies)-1]
-			prefilled := strings.Contains(sent, `"picky"`) && strings.Contains(sent, opening)
+		w.instead = func(rw http.ResponseWriter, r *http.Request) bool {
+			sent, err := io.ReadAll(r.Body)
+			if err != nil {
+				t.Error(err)
+			}
+			r.Body = io.NopCloser(bytes.NewReader(sent))
+			prefilled := bytes.Contains(sent, []byte(`"picky"`)) && bytes.Contains(sent, []byte(opening))
 			if prefilled {
 				rw.WriteHeader(http.StatusBadRequest)
 			}
