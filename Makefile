@@ -42,7 +42,7 @@ page: web/node_modules/.package-lock.json
 	npm --prefix web run test
 
 e2e: setup e2e/browser/node_modules/.package-lock.json e2e/mcp/node_modules/.package-lock.json
-	go test -count=1 -timeout 15m ./e2e/...
+	go test -count=1 -timeout 20m ./e2e/...
 
 # The longer forms of what the tests do for a minute.
 soak:
