@@ -148,6 +148,10 @@ func (m *Manager) drainOutbox(ctx context.Context) error {
 	}
 }
 
+// settleTime bounds how long a node that stops goes on publishing beside others, who add to the outbox
+// faster than it comes to its end, and publish what it leaves.
+const settleTime = 2 * time.Second
+
 // settleOutbox publishes what is left when this node stops, where the log can be reached, and deletes
 // what was published.
 func (m *Manager) settleOutbox(ctx context.Context) error {
@@ -155,7 +159,16 @@ func (m *Manager) settleOutbox(ctx context.Context) error {
 		m.cfg.Log.Warn("lifecycle events wait in the store for the next start", "error", err)
 		return m.emptyOutbox(ctx)
 	}
-	return errors.Join(m.drainOutbox(ctx), m.emptyOutbox(ctx))
+	within, cancel := ctx, func() {}
+	if !m.cfg.Sole {
+		within, cancel = context.WithTimeout(ctx, settleTime)
+	}
+	defer cancel()
+	err := m.drainOutbox(within)
+	if within.Err() != nil {
+		err = nil
+	}
+	return errors.Join(err, m.emptyOutbox(ctx))
 }
 
 // emptyOutbox deletes what was published.

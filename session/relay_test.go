@@ -94,6 +94,54 @@ func TestOrderOverNodes(t *testing.T) {
 	})
 }
 
+// slow takes its time with each event.
+type slow struct{ session.Log }
+
+func (s slow) Publish(ctx context.Context, id session.ID, event string, data []byte) error {
+	select {
+	case <-time.After(30 * time.Millisecond):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return s.Log.Publish(ctx, id, event, data)
+}
+
+// A node that stops does not go on for as long as others have something to tell.
+func TestStopLeavesTheRest(t *testing.T) {
+	nodes(t, func(t *testing.T, w *world) {
+		w.startOn(w.store, slow{w.log})
+		a := w.m
+		w.startOn(w.store, slow{w.log}) // what it stores stays in the outbox for a while
+		b := w.m
+		defer b.Close()
+		over := make(chan struct{})
+		var others sync.WaitGroup
+		defer others.Wait()
+		defer close(over)
+		others.Go(func() {
+			for i := range 4000 {
+				select {
+				case <-time.After(5 * time.Millisecond):
+				case <-over:
+					return
+				}
+				title := fmt.Sprint("title ", i)
+				if _, err := b.PatchSession(t.Context(), "ann", w.id, session.SessionPatch{Title: &title}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+		pass(4 * time.Second)
+		began := time.Now()
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(began); took > 5*time.Second {
+			t.Errorf("it stopped after %v", took)
+		}
+	})
+}
+
 // A page goes on at another node after the last event that it has seen, without a snapshot, also where
 // that node has not come so far yet.
 func TestWatchGoesOnElsewhere(t *testing.T) {

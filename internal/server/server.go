@@ -96,8 +96,9 @@ type Server struct {
 	accounts  *accounts.Accounts
 	lock      *lock
 	telemetry *telemetry.Telemetry
-	policy    policy // of tools
-	parts     []part // in the order of their start
+	policy    policy       // of tools
+	parts     []part       // in the order of their start
+	stopping  atomic.Value // string: the part that is being stopped
 
 	others  bool        // there may be other nodes
 	leaving atomic.Bool // they are to have what begins
@@ -267,6 +268,7 @@ func (s *Server) Close() error {
 	for len(s.parts) > 0 {
 		last := s.parts[len(s.parts)-1]
 		s.parts = s.parts[:len(s.parts)-1]
+		s.stopping.Store(last.name)
 		if err := last.close(); err != nil {
 			errs = append(errs, fmt.Errorf("stop the %s: %w", last.name, err))
 		}
@@ -343,7 +345,7 @@ func (s *Server) run(ctx context.Context, httpd *http.Server, listener net.Liste
 	case cerr := <-closed:
 		return errors.Join(err, cerr)
 	case <-time.After(stopTime):
-		return errors.Join(err, fmt.Errorf("the stop took longer than %s", stopTime))
+		return errors.Join(err, fmt.Errorf("the stop took longer than %s, and was at the %v", stopTime, s.stopping.Load()))
 	}
 }
 
