@@ -77,7 +77,7 @@ var disasters = []disaster{
 	{name: "a node is killed", bounded: true, does: func(c *cluster, random *rand.Rand) {
 		n := random.IntN(len(c.nodes))
 		c.nodes[n].proc.kill()
-		pass(10 * time.Second)
+		pass(7 * time.Second)
 		c.again(n)
 	}},
 	{name: "a node is paused and wakes up", bounded: true, does: func(c *cluster, random *rand.Rand) {
@@ -121,14 +121,14 @@ func TestCluster(t *testing.T) {
 	random := rand.New(rand.NewPCG(*seed, 0))
 	began := make([]time.Time, len(disasters)+1)
 	for i, d := range disasters {
-		pass(5 * time.Second)
+		pass(3 * time.Second)
 		if t.Failed() {
 			break
 		}
 		began[i] = time.Now()
 		d.does(c, random)
 		t.Logf("%s: over after %s", d.name, time.Since(began[i]).Round(time.Millisecond))
-		pass(5 * time.Second)
+		pass(4 * time.Second)
 	}
 	began[len(disasters)] = time.Now()
 	stop()
