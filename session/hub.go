@@ -147,12 +147,10 @@ func (h *hub) take(r Record) (e *life, err error) {
 			h.live[r.Run] = l
 		}
 		l.raw = append(l.raw, r.Data)
-	} else {
-		if bytes.HasPrefix(r.Data, ofSessions) {
-			rf.session = "" // it changes the list of sessions, which everybody sees
-		} else if e, err = h.lifecycle(r); err != nil {
-			return nil, fmt.Errorf("record %d: %w", r.Seq, err)
-		}
+	} else if t := typeOf(r.Data); t == EventSession {
+		rf.session = "" // it changes the list of sessions, which everybody sees
+	} else if e, err = h.lifecycle(t, r); err != nil {
+		return nil, fmt.Errorf("record %d: %w", r.Seq, err)
 	}
 	h.keep(rf)
 	if h.moved != nil {
@@ -167,9 +165,6 @@ func (h *hub) take(r Record) (e *life, err error) {
 	}
 	return e, nil
 }
-
-// ofSessions is how an EventSession begins: the most frequent one, and a large one.
-var ofSessions = fmt.Appendf(nil, `{"type":%q,`, EventSession)
 
 // life is what a node reads of a lifecycle event.
 type life struct {
@@ -205,25 +200,19 @@ var ofReply = fmt.Appendf(nil, `"role":%q`, RoleReply)
 
 // lifecycle notes which outputs are over: those of ended runs, and of committed steps. What says
 // nothing of that is not read, and nil: every node has every event.
-func (h *hub) lifecycle(r Record) (*life, error) {
-	switch typeOf(r.Data) {
-	case EventRun, EventToolCall:
-	case EventMessage:
-		if !bytes.Contains(r.Data, ofReply) {
-			return nil, nil
-		}
-	case EventAttempt:
-		delete(h.held, r.Session) // what was held is out, or gone
-		return nil, nil
+func (h *hub) lifecycle(t EventType, r Record) (*life, error) {
+	if t == EventRun || t == EventAttempt { // what was held is out, or gone
+		delete(h.held, r.Session)
+	}
+	switch {
+	case t == EventRun, t == EventToolCall:
+	case t == EventMessage && bytes.Contains(r.Data, ofReply):
 	default:
 		return nil, nil
 	}
 	e := &life{}
 	if err := json.Unmarshal(r.Data, e); err != nil {
 		return nil, err
-	}
-	if e.Type == EventRun {
-		delete(h.held, e.SessionID)
 	}
 	switch {
 	case e.Type == EventToolCall && e.ToolCall.State != CallStarted:

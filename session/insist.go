@@ -27,14 +27,8 @@ func (x *execution) insist(ctx context.Context, what string, f func() error) err
 	defer x.m.unstored.Add(-1)
 	for wait := firstInsist; ; wait = min(2*wait, lastInsist) {
 		x.m.cfg.Log.Error(what, "session", x.run.SessionID, "run", x.run.ID, "error", err, "again_in", wait)
-		timer := time.NewTimer(wait)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return f()
-		}
-		if err = f(); err == nil || settled(err) {
+		over := pause(ctx, wait) != nil
+		if err = f(); over || err == nil || settled(err) {
 			return err
 		}
 	}

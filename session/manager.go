@@ -305,6 +305,18 @@ func kick(c chan struct{}) {
 	}
 }
 
+// pause waits. It ends early, with the cause, where ctx is done.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
 // update runs f in a transaction and lets the loops, the observer and hooks look at what it has
 // left.
 func (m *Manager) update(ctx context.Context, d Durability, f func(tx Tx) error) error {

@@ -80,9 +80,7 @@ func (m *Manager) serveLoop() {
 			return
 		}
 		m.cfg.Log.Error("serve the queue of runs", "error", err)
-		select {
-		case <-time.After(time.Second):
-		case <-m.claims.Done():
+		if pause(m.claims, time.Second) != nil {
 			return
 		}
 	}

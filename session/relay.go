@@ -23,9 +23,7 @@ func (m *Manager) follow(caughtUp chan struct{}) {
 			continue
 		}
 		m.cfg.Log.Error("follow the log", "error", err)
-		select {
-		case <-time.After(time.Second):
-		case <-m.work.Done():
+		if pause(m.work, time.Second) != nil {
 			return
 		}
 	}

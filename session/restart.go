@@ -172,14 +172,7 @@ func (x *execution) heed(ctx context.Context, step int) error {
 		x.attempt = last
 		return &recovery.Stopped{Failure: last.Failure, Decision: *d, Attempt: string(last.ID)}
 	}
-	wait := time.NewTimer(time.Until(d.NextAt))
-	defer wait.Stop()
-	select {
-	case <-wait.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return pause(ctx, time.Until(d.NextAt))
 }
 
 // countsOf counts what was published by what it adds up to.

@@ -50,9 +50,7 @@ func (m *Manager) announceLoop() {
 		} else if m.work.Err() == nil {
 			m.cfg.Log.Warn("count the runs", "error", err)
 		}
-		select {
-		case <-time.After(100 * time.Millisecond):
-		case <-m.work.Done():
+		if pause(m.work, 100*time.Millisecond) != nil {
 			return
 		}
 	}
